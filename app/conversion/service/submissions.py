@@ -24,7 +24,7 @@ from app.conversion.options import Options, ToolchainName
 from app.conversion.service.dispatch import Dispatch
 from app.conversion.service.estimates import Estimates
 from app.conversion.service.intake_sandbox import IntakeSandbox, aborts_refused
-from app.conversion.service.uploads import Uploads
+from app.conversion.service.uploads import UploadRecord, Uploads
 from app.conversion.store import JobStore
 from app.inference.preprocess_options import read_preprocess
 from app.kit.clock import now, to_text
@@ -90,10 +90,10 @@ class Submissions:
         no worker has ToolchainUnserved; nothing is created then."""
         self.check_toolchain(submission.options)
         self.admission.check(submission.owner, submission.options.toolchain)
-        for key in (submission.model_key, submission.quant_key):
-            self._check_key(key, submission.owner)
+        origin = self._check_key(submission.model_key, submission.owner)
+        self._check_key(submission.quant_key, submission.owner)
         if not submission.origin:
-            submission = replace(submission, origin=self._find_origin(submission.model_key, submission.owner))
+            submission = replace(submission, origin=origin)
         self._merge_model(submission.model_key)
         job_id = submission.job_id or str(uuid4())
         try:
@@ -171,33 +171,33 @@ class Submissions:
                 hint=f"This installation offers: {', '.join(offered)}.",
             )
 
-    def _check_key(self, key: str, owner: str) -> None:
+    def _check_key(self, key: str, owner: str) -> str:
+        """Checks that a user may use a stored input, and that it is there.
+
+        Returns:
+            The origin of its model, which was fetched or is another job's; empty if it was uploaded.
+
+        Raises:
+            KeyNotFound: It is no input, another user's, or missing.
+        """
         source = object_keys.source_of(key)
-        if source is None or not self._may_use(*source, owner):
-            raise _make_key_error(key)
         try:
+            stored = self._find_source(*source, owner) if source else None
+            if stored is None or stored.owner != owner:
+                raise _make_key_error(key)
             self.objects.info(key)
         except ObjectMissing:
             raise _make_key_error(key) from None
+        return stored.origin
 
-    def _find_origin(self, key: str, owner: str) -> str:
-        """Returns the origin of a model that was fetched, or that another job has; the key is already checked."""
-        kind, source_id = object_keys.source_of(key) or ("", "")
-        return self.uploads.origin(source_id) if kind == "upload" else self.remembered(source_id, owner).origin
+    def _find_source(self, kind: str, source_id: str, owner: str) -> UploadRecord | Submission:
+        return self.uploads.record(source_id) if kind == "upload" else self.remembered(source_id, owner)
 
     def _merge_model(self, key: str) -> None:
         """Extracts the model from a zip that was PUT directly to the store."""
         kind, source_id = object_keys.source_of(key) or ("", "")
         if kind == "upload":
             self.uploads.merge(source_id)
-
-    def _may_use(self, kind: str, source_id: str, owner: str) -> bool:
-        try:
-            if kind == "upload":
-                return self.uploads.owner(source_id) == owner
-            return self.remembered(source_id, owner).owner == owner
-        except ObjectMissing:
-            return False
 
     def _copy_inputs(self, job_id: str, submission: Submission) -> dict[str, ObjectInfo]:
         """Copies what will be checked: an upload may be written to again as long as its signed link is valid."""

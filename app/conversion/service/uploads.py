@@ -51,6 +51,15 @@ class FileStart:
 FileParts = Iterable[FileStart | bytes]
 
 
+@dataclass(frozen=True)
+class UploadRecord:
+    """What is stored about an upload."""
+
+    owner: str
+    origin: str
+    """The URI that its model was fetched from; empty if its owner sent it."""
+
+
 def split_model(files: Sequence[SentFile]) -> tuple[SentFile, Sequence[SentFile]]:
     """From the files of one model, the one with a MODEL_ENDING, or the zip; and its external weights."""
     model = next((file for file in files if file.name.lower().endswith(object_keys.MODEL_ENDINGS)), files[0])
@@ -97,15 +106,16 @@ class Uploads:
             raise
 
     def owner(self, upload_id: str) -> str:
-        return str(self._read_about(upload_id)["owner"])
+        return self.record(upload_id).owner
 
-    def origin(self, upload_id: str) -> str:
-        """Returns the URI that the model was fetched from; empty if its owner sent it."""
-        return str(self._read_about(upload_id).get("origin", ""))  # which older uploads do not have
+    def record(self, upload_id: str) -> UploadRecord:
+        """Returns what is stored about an upload.
 
-    def _read_about(self, upload_id: str) -> JsonObject:
-        about: JsonObject = json.loads(b"".join(self.objects.read(object_keys.upload(upload_id, "upload.json"))))
-        return about
+        Raises:
+            ObjectMissing: There is no such upload.
+        """
+        about = json.loads(b"".join(self.objects.read(object_keys.upload(upload_id, "upload.json"))))
+        return UploadRecord(str(about["owner"]), str(about.get("origin", "")))  # which older uploads do not have
 
     def discard(self, upload_id: str) -> None:
         self.objects.delete_prefix(object_keys.upload(upload_id, ""))
