@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import sys
 import threading
 from collections.abc import Callable, Mapping
@@ -64,7 +65,8 @@ class _Run:
     def state(self) -> DemoState:
         if self.process.is_running():
             return DemoState.ENDING if self.is_ending else DemoState.RUNNING
-        return DemoState.FAILED if self.process.returncode else DemoState.OFF
+        is_stopped = self.is_ending and self.process.returncode == -signal.SIGTERM  # before it could handle the signal
+        return DemoState.FAILED if self.process.returncode and not is_stopped else DemoState.OFF
 
 
 class Demonstrations:

@@ -49,9 +49,31 @@ def test_one_that_cannot_go_on_has_failed_and_says_why_to_open_pages_too_and_the
 def test_one_that_is_told_to_stop_ends_and_is_off(demonstrations: Demonstrations) -> None:
     demonstrations.start(DemoName.JOINT, NOBODY)
     demonstrations.start(DemoName.JOINT, NOBODY)
+    pidfd = demonstrations._runs[DemoName.JOINT].process.pidfd
+    signal.pidfd_send_signal(pidfd, signal.SIGSTOP)
     demonstrations.stop(DemoName.JOINT)
     assert of(demonstrations, DemoName.JOINT).state is DemoState.ENDING
+    signal.pidfd_send_signal(pidfd, signal.SIGCONT)
     assert until(lambda: of(demonstrations, DemoName.JOINT), lambda view: view.state is not DemoState.ENDING)
+
+
+@pytest.mark.parametrize(
+    ("is_told", "number", "state"),
+    [
+        (True, signal.SIGTERM, DemoState.OFF),
+        (True, signal.SIGKILL, DemoState.FAILED),
+        (False, signal.SIGTERM, DemoState.FAILED),
+    ],
+)
+def test_one_that_is_told_to_stop_before_it_can_handle_that_has_not_failed(
+    demonstrations: Demonstrations, is_told: bool, number: signal.Signals, state: DemoState
+) -> None:
+    demonstrations.start(DemoName.JOINT, NOBODY)
+    run = demonstrations._runs[DemoName.JOINT]
+    run.process.kill()
+    until(lambda: not run.process.is_running(), what="it has ended")
+    run.process.returncode, run.is_ending = -number, is_told
+    assert of(demonstrations, DemoName.JOINT).state is state
 
 
 def test_where_accounts_are_demanded_none_begins(tmp_path: Path) -> None:
