@@ -16,12 +16,13 @@ from app.training.spec.verl_settings import TABLE
 from tests.harness.training.verl import CONFIG, composed, config_of, missing
 from tests.harness.training.verl_settings import OLDER, is_open, leaves, settings_of_tasks
 from tests.harness.training.verl_tasks import FORM, VERL, documented, filled_in, megatron, shown, words
+from tests.harness.variants import exhaustive
 
 pytestmark = pytest.mark.skipif(not CONFIG.is_dir(), reason="verl's configuration is not there: ops/test fetches it")
 
 
-IN_OTHERS = re.compile(r"form-(ppo|grpo|sft|.*-one-gpu|rloo|re.*|opo)")
-"""Of what is shown: what sets less than a whole form, and algorithms that differ by their name alone."""
+IN_OTHERS = re.compile(r"form-(ppo|grpo|sft|.*-one-gpu|rloo|re.*|opo)|megatron-.*")
+"""Of what is shown: what sets less than a whole form, algorithms that differ by their name alone, and Megatron."""
 EACH = [
     pytest.param(spec, id=name, marks=[pytest.mark.exhaustive] * bool(IN_OTHERS.fullmatch(name)))
     for name, spec in [*documented(), *shown()]
@@ -51,12 +52,13 @@ def _estimator(spec: TaskSpec) -> str:
 
 
 @pytest.mark.parametrize("version", OLDER)
-def test_older_versions_know_every_setting_too_and_miss_none(version: str) -> None:
+@pytest.mark.parametrize("kinds", [("whole-form", "form-dapo"), *exhaustive((("example", "form-gpg"),))], ids=str)
+def test_older_versions_know_every_setting_too_and_miss_none(version: str, kinds: tuple[str, ...]) -> None:
     config = config_of(version)
     if not config.is_dir():
         pytest.skip(f"the configuration of verl {version} is not there: ops/test fetches it")
-    written = [spec for name, spec in shown() if name.startswith(("example", "whole-form", "form-dapo", "form-gpg"))]
-    assert len(written) == 8
+    written = [spec for name, spec in shown() if name.startswith(kinds)]
+    assert len(written) == 4
     for spec in [*written, *(spec for _, spec in shown() if spec.reward_model)]:
         assert missing(composed(words(spec), config)) == set()
 
