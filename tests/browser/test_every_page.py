@@ -117,6 +117,14 @@ PAGES = {
 }
 UNKNOWN = ("unknown job", "unknown page")
 ALIKE = {
+    "common",
+    "graphs of a job side by side",
+    "model file",
+    "new video job as JSON",
+    "one picture of a job",
+    "picture file",
+    "quality of a job with a long name",
+    "results of a service",
     "list without a match",
     "list after a reset",
     "new from a job",

@@ -51,7 +51,10 @@ PAGES = {
     "question": "/ui/tasks/{retried}/cancel",
     **{builder: f"/ui/tasks/{{{builder}}}" for builder in SCENES},
 }
-ALIKE = {"converted", "canceling", "canceled", "behind", "too big", "queued", "no match"}
+ALIKE = {
+    *("converted", "canceling", "canceled", "behind", "too big", "queued", "no match"),
+    *("placement", "waiting", "growing log", "no metrics", "form of a script"),
+}
 """The same templates as others of these pages, in another state; the lists have the badges of all."""
 EACH = [pytest.param(name, marks=[pytest.mark.exhaustive] * (name in ALIKE)) for name in PAGES]
 

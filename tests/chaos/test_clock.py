@@ -22,7 +22,7 @@ SWEEPS = 3
     [
         pytest.param("bie-0", HOUR_S, id="bie-0, forward", marks=pytest.mark.exhaustive),
         pytest.param("bie-0", -HOUR_S, id="bie-0, back"),
-        pytest.param(SCHEDULER, HOUR_S, id="scheduler, forward"),
+        pytest.param(SCHEDULER, HOUR_S, id="scheduler, forward", marks=pytest.mark.exhaustive),  # also below
         pytest.param(SCHEDULER, -HOUR_S, id="scheduler, back", marks=pytest.mark.exhaustive),
     ],
 )

@@ -52,11 +52,9 @@ AT_ONCE, AFTER_A_WHILE = 0, 3
         pytest.param(_in_mid_stage, AT_ONCE, id="in mid stage, at once"),
         pytest.param(_in_mid_stage, AFTER_A_WHILE, id="in mid stage, after a while", marks=exhaustive),
         pytest.param(_with_jobs_queued, AT_ONCE, id="with jobs queued, at once", marks=exhaustive),
-        pytest.param(_with_jobs_queued, AFTER_A_WHILE, id="with jobs queued, after a while"),
-        pytest.param(_with_done_messages_waiting, AT_ONCE, id="with done messages waiting, at once"),
-        pytest.param(
-            _with_done_messages_waiting, AFTER_A_WHILE, id="with done messages waiting, after a while", marks=exhaustive
-        ),
+        pytest.param(_with_jobs_queued, AFTER_A_WHILE, id="with jobs queued, after a while", marks=exhaustive),
+        pytest.param(_with_done_messages_waiting, AT_ONCE, id="with done messages waiting, at once", marks=exhaustive),
+        pytest.param(_with_done_messages_waiting, AFTER_A_WHILE, id="with done messages waiting, after a while"),
     ],
 )
 def test_redis_comes_back_empty(
@@ -79,7 +77,10 @@ def test_redis_comes_back_empty(
 
 
 # --- stalled ----------------------------------------------------------------------------------------
-@pytest.mark.parametrize("is_long", [False, True], ids=["shorter than a command's patience", "longer"])
+@pytest.mark.parametrize(
+    "is_long",
+    [pytest.param(False, id="shorter than a command's patience", marks=exhaustive), pytest.param(True, id="longer")],
+)
 def test_a_stage_that_ends_while_redis_stalls_is_counted_once(deployment: FaultDeployment, is_long: bool) -> None:
     """A command gives up after two seconds (in these tests); the worker never does."""
     worker = deployment.worker("bie")

@@ -64,6 +64,7 @@ def test_a_worker_told_to_end_finishes_the_job_in_hand_and_takes_no_other(deploy
     assert [other.starts() for other in waiting] == [ONCE] * 3
 
 
+@pytest.mark.exhaustive  # tests/chaos/test_processes.py shows it, too
 def test_a_job_that_outlasts_the_grace_fails_with_the_reason(deployment: FaultDeployment) -> None:
     worker = deployment.worker("bie", shutdown_grace_s="2")
     job = in_bie(deployment)

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
 SEED = "MODELMILL_SEARCH_SEED"
-TIMES = float(os.environ.get("MODELMILL_SEARCH_TIMES", "0.4"))
+TIMES = float(os.environ.get("MODELMILL_SEARCH_TIMES", "0.2"))
 ROUND = 50
 """Examples of one seed."""
 

@@ -35,6 +35,7 @@ from tests.harness.joint.nodes import USER, Env, helmet
 from tests.harness.kubernetes import SAMPLE
 from tests.harness.until import PATIENCE_S, until_async
 from tests.harness.users import Within, within
+from tests.harness.variants import exhaustive
 
 pytestmark = [
     pytest.mark.asyncio,
@@ -192,6 +193,7 @@ def running(resource: dict[str, Any]) -> bool:
     return current(resource.get("status") or {}) == ("Running", "Serving")
 
 
+@pytest.mark.exhaustive  # what a whole life tells is compared below, to the letter
 async def test_nothing_of_the_operators_own_is_in_the_status(cluster: Cluster, env: Env) -> None:
     async with operator(cluster, env):
         await put(cluster, helmet())
@@ -323,7 +325,7 @@ async def test_the_command_takes_over_what_the_kubeconfigs_cluster_holds_and_end
         assert await asyncio.wait_for(process.wait(), PATIENCE_S) == 0
 
 
-@pytest.mark.parametrize(("key", "stderr"), [("", b"has no key"), ("another", b"another secret key")])
+@pytest.mark.parametrize(("key", "stderr"), [("another", b"another secret key"), *exhaustive(("", b"has no key"))])
 async def test_the_command_ends_at_once_without_the_key_of_the_installation(
     cluster: Cluster, env: Env, tmp_path: Path, key: str, stderr: bytes
 ) -> None:

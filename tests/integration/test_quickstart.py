@@ -254,6 +254,7 @@ def test_a_second_one_in_the_same_folder_is_told_of_the_first(stack):
     assert stack.process.poll() is None
 
 
+@pytest.mark.exhaustive  # the data folder's own tests show it, and the test above the exit code
 def test_a_taken_port_is_one_clear_sentence(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
@@ -264,6 +265,7 @@ def test_a_taken_port_is_one_clear_sentence(tmp_path):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.exhaustive  # the data folder's own tests show it, and the test above the exit code
 def test_a_data_folder_that_cannot_be_written_is_one_clear_sentence(tmp_path):
     (tmp_path / "file").write_text("")
     done = up_in_vain("--port", "0", "--data-dir", tmp_path / "file" / "data")
@@ -327,6 +329,7 @@ def test_ctrl_c_while_converting_cancels_the_job(stack, tmp_path):
     assert record["error"]["code"] == "CANCELLED"
 
 
+@pytest.mark.exhaustive  # the tests of the command show it
 def test_bad_input_is_told_with_what_to_do(stack, tmp_path):
     bad = tmp_path / "bad.onnx"
     bad.write_text("version https://git-lfs.github.com/spec/v1\n")

@@ -26,6 +26,7 @@ from app.video.model.dag import read_dag
 from app.video.model.job import RestartPolicy
 from tests.harness.rtsp_server import RtspServer, rtsp_server
 from tests.harness.until import until
+from tests.harness.variants import exhaustive
 from tests.harness.video.dags import REQUIREMENT
 from tests.harness.video.runner import Deployment, deployment, plan_of
 
@@ -84,7 +85,7 @@ def before_a_picture(count: Callable[[], int]) -> float:
     return moment
 
 
-@pytest.mark.parametrize("scheme", ["basic", "digest"])
+@pytest.mark.parametrize("scheme", ["digest", *exhaustive("basic")])
 def test_a_camera_with_a_password_is_read_by_who_has_it(scheme: str) -> None:
     with rtsp_server("--credentials", "ann:p@ss/w:rd", "--scheme", scheme) as camera:
         watched(camera.url("ann:p%40ss%2Fw%3Ard"), 40).close()
@@ -117,7 +118,7 @@ def test_a_camera_that_sends_by_udp_only_is_read() -> None:
         seconds_until_lost(source, "broke off: the other side has ended the stream")
 
 
-@pytest.mark.parametrize(("sends", "good", "bad"), [("udp", "rtspu", "rtspt"), ("tcp", "rtspt", "rtspu")])
+@pytest.mark.parametrize(("sends", "good", "bad"), [("udp", "rtspu", "rtspt"), *exhaustive(("tcp", "rtspt", "rtspu"))])
 def test_the_scheme_of_an_address_says_by_what_the_pictures_come(sends: str, good: str, bad: str) -> None:
     with rtsp_server(f"--{sends}") as camera:
         watched(camera.url().replace("rtsp", good, 1), 20).close()
@@ -148,14 +149,8 @@ def test_a_camera_that_gives_only_sound_gives_no_pictures(impatient: None) -> No
 
 
 Fault = Callable[[RtspServer], None]
-FAULTS = [
-    pytest.param(
-        RtspServer.kill, RtspServer.start, 0.0, "the source is cut off: the other side has ended the stream", id="dies"
-    ),
-    pytest.param(
-        RtspServer.freeze, RtspServer.thaw, PATIENCE_S, "the source is cut off: it gave no picture for 2 s", id="stands"
-    ),
-]
+DIES = RtspServer.kill, RtspServer.start, 0.0, "the source is cut off: the other side has ended the stream"
+STANDS = RtspServer.freeze, RtspServer.thaw, PATIENCE_S, "the source is cut off: it gave no picture for 2 s"
 
 
 @pytest.fixture
@@ -164,7 +159,9 @@ def made(tmp_path: Path) -> Iterator[Deployment]:
         yield started
 
 
-@pytest.mark.parametrize(("fail", "mend", "after_s", "why"), FAULTS)
+@pytest.mark.parametrize(
+    ("fail", "mend", "after_s", "why"), [pytest.param(*STANDS, id="stands"), *exhaustive(DIES, ids="dies")]
+)
 def test_a_job_says_that_there_is_no_signal_and_since_when_until_the_camera_is_back(
     made: Deployment,
     camera: RtspServer,
@@ -203,7 +200,9 @@ class SmallModel:
         return Prediction(probabilities=(0.5, 0.5))
 
 
-@pytest.mark.parametrize(("fail", "mend", "after_s", "why"), FAULTS)
+@pytest.mark.parametrize(
+    ("fail", "mend", "after_s", "why"), [pytest.param(*DIES, id="dies"), *exhaustive(STANDS, ids="stands")]
+)
 def test_a_worker_of_joint_inference_says_that_its_camera_is_gone_until_it_is_back(
     camera: RtspServer,
     monkeypatch: pytest.MonkeyPatch,

@@ -82,6 +82,7 @@ def test_a_program_that_fails_leaves_its_exit_code_and_its_last_words(gateway, e
     assert "before" in job.message
 
 
+@pytest.mark.exhaustive  # others are stopped here, and by tests/integration/ray/test_ray_faults.py
 def test_a_running_job_is_stopped(gateway):
     submission_id = submitted(gateway, "sleep 1000")
     reaching(gateway, submission_id, RayStatus.RUNNING)
