@@ -8,13 +8,13 @@ from __future__ import annotations
 import asyncio
 import tempfile
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import httpx
 
 from tests.harness.deployment import Deployment, percentile
-from tests.harness.slow_clients import HEADERS, HONEST, STALLED, beside
+from tests.harness.slow_clients import HEADERS, HONEST, STALLED, honest_uploads, stalled_clients
 from tests.harness.users import Person, person
 
 QUIET_ROUNDS = 100
@@ -36,7 +36,9 @@ async def _measure(deployment: Deployment, mallory: Person, alice: Person) -> No
     async with httpx.AsyncClient(base_url=deployment.url, timeout=30, trust_env=False) as client:
         for _ in range(QUIET_ROUNDS):
             await _look(client, alice, quiet)
-        statuses, ended = await beside(deployment, mallory, alice, lambda: _look(client, alice, crowded))
+        async with stalled_clients(deployment, mallory) as stalled:
+            statuses = await honest_uploads(deployment, alice, lambda: _look(client, alice, crowded))
+            ended = Counter(await asyncio.gather(*stalled))
     arrived = statuses.count(201)
     print(f"\nbeside {STALLED} stalled uploads, {HEADERS} headers without end, {HONEST} slow ones ({arrived} arrived)")
     print(f"stalled uploads: {', '.join(f'{count} × {status}' for status, count in sorted(ended.items()))}")

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Iterator
+from collections import Counter
 from pathlib import Path
 
 import httpx
@@ -18,60 +17,61 @@ from tests.harness.slow_clients import (
     PIECES,
     STALLED,
     begin,
-    beside,
+    honest_uploads,
+    stalled_clients,
     status_of,
     upload,
 )
+from tests.harness.until import until, until_async
 from tests.harness.users import person
 
 pytestmark = pytest.mark.slow
 
 PER_USER = 45
-IDLE_S = 16.0
-ANSWER_S = IDLE_S / 2
-"""Whoever waits for a thread that a stalled upload holds waits longer than this."""
+NEVER_S = 3600.0
+"""Whoever waits for a thread that a stalled upload holds, waits for good."""
 
 
-@pytest.fixture(scope="module")
-def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
-    limits = {"uploads_per_user": str(PER_USER), "upload_idle_s": str(IDLE_S)}
-    with Deployment(tmp_path_factory.mktemp("slow"), accounts="true", **limits) as made:
-        made.web()
-        yield made
-
-
-def test_stalled_uploads_and_headers_hold_up_nobody_and_slow_lines_come_through(deployment: Deployment) -> None:
-    mallory, alice = person(deployment, "mallory"), person(deployment, "alice")
+def test_stalled_uploads_and_headers_hold_up_nobody_and_slow_lines_come_through(tmp_path: Path) -> None:
+    limits = {"uploads_per_user": str(PER_USER), "upload_idle_s": str(NEVER_S)}
     answers = []
+    with Deployment(tmp_path, accounts="true", **limits) as deployment:
+        deployment.web()
+        mallory, alice = person(deployment, "mallory"), person(deployment, "alice")
 
-    async def story() -> tuple[list[int], dict[int, int]]:
-        async with httpx.AsyncClient(base_url=deployment.url, timeout=ANSWER_S, trust_env=False) as client:
+        async def story() -> tuple[list[int], Counter[int]]:
+            async with (
+                httpx.AsyncClient(base_url=deployment.url, trust_env=False) as client,
+                stalled_clients(deployment, mallory) as stalled,
+            ):
 
-            async def look() -> None:
-                for path, headers in (("/healthz", {}), ("/ui/login", {}), ("/api/v2/me", alice.bearer)):
-                    answers.append((await client.get(path, headers=headers)).status_code)
-                await asyncio.sleep(PAUSE_S)
+                async def look() -> None:
+                    for path, headers in (("/healthz", {}), ("/ui/login", {}), ("/api/v2/me", alice.bearer)):
+                        answers.append((await client.get(path, headers=headers)).status_code)
+                    await asyncio.sleep(PAUSE_S)
 
-            return await beside(deployment, mallory, alice, look)
+                statuses = await honest_uploads(deployment, alice, look)
+                await until_async(lambda: sum(not task.done() for task in stalled) <= PER_USER)
+                return statuses, Counter(task.result() for task in stalled if task.done())
 
-    statuses, ended = asyncio.run(asyncio.wait_for(story(), 120))
+        statuses, refused = asyncio.run(story())
+        with alice.api() as api:
+            listed = api.http.get("/api/v2/files", params={"path": "datasets", "limit": 200}).json()
     assert statuses == [201] * HONEST
     assert set(answers) == {200}
-    assert ended == {408: PER_USER, 429: STALLED - PER_USER}
-    with alice.api() as api:
-        listed = api.http.get("/api/v2/files", params={"path": "datasets", "limit": 200}).json()
+    assert refused == {429: STALLED - PER_USER}
     assert {entry["size_bytes"] for entry in listed["entries"]} == {PIECES * PIECE_BYTES}
 
 
-def test_nothing_is_left_of_an_upload_that_was_cut_off(deployment: Deployment) -> None:
-    mallory = person(deployment, "mallory")
+def test_uploads_that_stall_are_cut_off_and_nothing_is_left_of_them(tmp_path: Path) -> None:
+    with Deployment(tmp_path, accounts="true", upload_idle_s="0.5") as deployment:
+        deployment.web()
+        mallory = person(deployment, "mallory")
 
-    async def story() -> int:
-        return await status_of(await begin(deployment, upload(mallory, "cut", 10**6, "abc")))
+        async def story() -> list[int]:
+            begun = [await begin(deployment, upload(mallory, f"cut-{number}", 10**6, "abc")) for number in range(3)]
+            return [await status_of(connection) for connection in begun]
 
-    assert asyncio.run(story()) == 408
-    home = Path(deployment.settings().homes) / "users" / "mallory"
-    deadline = time.monotonic() + 120
-    while [path for path in home.rglob("*") if path.is_file()]:
-        assert time.monotonic() < deadline, "the part that came is still there"
-        time.sleep(0.05)
+        assert asyncio.run(story()) == [408] * 3
+        home = Path(deployment.settings().homes) / "users" / "mallory"
+        until(lambda: not [path for path in home.rglob("*") if path.is_file()], what="what came is removed")

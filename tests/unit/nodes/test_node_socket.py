@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -76,7 +76,8 @@ def code_of_the_end(socket: ClientConnection) -> int:
 def test_a_node_that_falls_silent_is_let_go(link: Link, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.nodes.node_socket.OFFLINE_AFTER_S", 0.2)
     with link.dial() as socket:
-        socket.send(HELLO)
+        with suppress(ConnectionClosed):  # on a slow machine that time is over before it says anything
+            socket.send(HELLO)
         assert code_of_the_end(socket) == 4408
 
 

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import signal
-import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,7 +16,7 @@ from app.conversion.stages import heartbeat
 from app.conversion.stages.heartbeat import Heartbeat, StageLog
 from app.conversion.store import JobStore
 from app.kit.clock import to_text
-from tests.harness.until import until
+from tests.harness.until import PATIENCE_S, until
 from tests.harness.valkey import Valkey
 
 NOW = to_text(datetime(2026, 11, 20, tzinfo=UTC))
@@ -65,11 +63,16 @@ def _often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heartbeat, "EVERY_S", 0.02)
 
 
+def store_with(valkey: Valkey, patience_s: float) -> JobStore:
+    client = redis.Redis(port=valkey.port, socket_timeout=patience_s, retry=Retry(NoBackoff(), 0))
+    return JobStore(client, record_ttl_s=60, live_log_bytes=1000)
+
+
 @pytest.fixture
 def store(own_valkey: Valkey) -> Iterator[JobStore]:
-    client = redis.Redis(port=own_valkey.port, socket_timeout=2.0, retry=Retry(NoBackoff(), 0))
-    yield JobStore(client, record_ttl_s=60, live_log_bytes=1000)
-    client.close()
+    made = store_with(own_valkey, PATIENCE_S)
+    yield made
+    made.client.close()
 
 
 @pytest.fixture
@@ -140,13 +143,18 @@ def test_a_sleeping_thread_wakes_for_a_stage_and_for_the_end(
 
 
 def test_a_stage_that_ends_before_the_thread_sees_it_keeps_it_awake_for_the_next(
-    store: JobStore, beating: Heartbeat
+    store: JobStore, beating: Heartbeat, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(heartbeat, "AWAKE_S", PATIENCE_S)
     until(lambda: not beating._awake.is_set(), what="it sleeps")
+    pauses, pause = list[bool](), beating._pause
     with beating.during(claimed(store), started_at=NOW):
         pass
-    time.sleep(10 * heartbeat.EVERY_S)
-    assert beating._awake.is_set()
+    monkeypatch.setattr(
+        beating, "_pause", lambda seconds, *, is_awake: pauses.append(is_awake) or pause(seconds, is_awake=is_awake)
+    )
+    until(lambda: len(pauses) >= 3)
+    assert all(pauses)
 
 
 def test_a_stage_is_lost_when_its_job_was_cancelled(store: JobStore, beating: Heartbeat) -> None:
@@ -169,13 +177,11 @@ def test_a_stage_is_lost_when_redis_has_forgotten_its_job(
 def test_a_stage_is_not_lost_while_redis_is_away(
     store: JobStore, beating: Heartbeat, own_valkey: Valkey, caplog: pytest.LogCaptureFixture
 ) -> None:
+    beating.store = store_with(own_valkey, 1.0)
     with beating.during(claimed(store), started_at=NOW) as running:
-        own_valkey.process.send_signal(signal.SIGSTOP)
-        try:
+        with own_valkey.stalled():
             until(lambda: "No sign of life" in caplog.text, what="a beat failed")
             assert not running.lost
-        finally:
-            own_valkey.process.send_signal(signal.SIGCONT)
         running.report(0.7, "back")
         until(lambda: store.require("job-1").current.progress == 70, what="the beats go on")
         assert not running.lost

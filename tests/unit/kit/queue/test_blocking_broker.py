@@ -1,8 +1,9 @@
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,15 +20,27 @@ from app.kit.queue.blocking_broker import BlockingBroker
 from app.kit.queue.broker import NAMESPACE, make_broker
 from app.kit.queue.inline_worker import InlineWork
 from app.kit.queue.unsettled import Outcome
-from app.kit.redis.connections import Command, RedisConnection
-from tests.harness.until import until
-from tests.harness.valkey import Valkey
+from app.kit.redis.connections import TIMEVAL, Command, RedisConnection
+from tests.harness.until import PATIENCE_S, until
+from tests.harness.valkey import TRY_S, Valkey, set_patience
 
 
 @pytest.fixture(autouse=True)
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of consumers that wait for messages which never come."""
     monkeypatch.setattr(blocking_consumer, "MAX_BLOCK_S", 1.0)
+
+
+def patient_broker(valkey: Valkey) -> BlockingBroker:
+    client = redis.Redis(port=valkey.port, socket_timeout=PATIENCE_S, retry=None)
+    return BlockingBroker(client=client, namespace=NAMESPACE)
+
+
+def patience_of(consumer: Any) -> float:
+    """For how long the kernel waits for the next reply."""
+    kept = consumer._connection._socket.getsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, TIMEVAL.size)
+    whole_s, rest_us = TIMEVAL.unpack(kept)
+    return float(whole_s + rest_us / 1e6)
 
 
 @pytest.fixture
@@ -139,21 +152,17 @@ def test_a_light_queue_keeps_its_prefetch(broker: BlockingBroker) -> None:
 
 
 def test_an_answer_outlives_a_stalled_server_and_the_consumer(own_valkey: Valkey) -> None:
-    broker = BlockingBroker(
-        client=redis.Redis(port=own_valkey.port, socket_timeout=1.0, retry=None), namespace=NAMESPACE
-    )
+    broker = patient_broker(own_valkey)
     broker.declare_queue("heavy")
     broker.send("heavy", "anything", message_id="a")
     consumer = broker.consume("heavy", timeout=10)
     consumer.ack(next(consumer))
-    own_valkey.process.send_signal(19)
-    try:
+    with own_valkey.stalled():
+        set_patience(consumer._connection, TRY_S)
         with pytest.raises(ConnectionClosed):
             next(consumer)
         with pytest.raises(ConnectionClosed):
             consumer.close()
-    finally:
-        own_valkey.process.send_signal(18)
     assert next(broker.consume("heavy", timeout=10)) is None
     assert not broker.holds("heavy", "a")
     assert broker.unsettled("heavy").unfinished == 0
@@ -161,39 +170,35 @@ def test_an_answer_outlives_a_stalled_server_and_the_consumer(own_valkey: Valkey
 
 
 def test_a_stalled_server_counts_as_a_lost_connection(own_valkey: Valkey) -> None:
-    broker = BlockingBroker(
-        client=redis.Redis(port=own_valkey.port, socket_timeout=1.0, retry=None), namespace=NAMESPACE
-    )
+    broker = patient_broker(own_valkey)
     consumer = broker.consume("heavy", timeout=10)
-    own_valkey.process.send_signal(19)
-    try:
+    with own_valkey.stalled():
+        set_patience(consumer._connection, TRY_S)
         with pytest.raises(ConnectionClosed):
             next(consumer)
-    finally:
-        own_valkey.process.send_signal(18)
-        broker.close()
+    broker.close()
 
 
-@pytest.mark.slow
 def test_a_consumer_without_messages_waits_longer_than_its_socket_and_is_woken_by_one(
     own_valkey: Valkey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(blocking_consumer, "MAX_BLOCK_S", 0.1)
-    monkeypatch.setattr(blocking_consumer, "IDLE_BLOCKS", 300)
-    client = redis.Redis(port=own_valkey.port, socket_timeout=1.0, retry=None)
-    broker = BlockingBroker(client=client, namespace=NAMESPACE)
+    monkeypatch.setattr(blocking_consumer, "IDLE_BLOCKS", 20 * PATIENCE_S)
+    broker = patient_broker(own_valkey)
     consumer = broker.consume("heavy", timeout=10)
     assert next(consumer) is None  # a look
     for message_id in "ab":
         assert next(consumer) is None  # a first wait
         with ThreadPoolExecutor(1) as pool:
             waiting = pool.submit(next, consumer)
-            assert wait([waiting], timeout=1.5).not_done
+            until(lambda: broker.client.info("clients")["blocked_clients"])
+            assert patience_of(consumer) > 2 * PATIENCE_S, "longer than the command blocks"
             broker.send("heavy", "anything", message_id=message_id)
             message = waiting.result()
         consumer.ack(message)
         assert message.options["redis_message_id"] == message_id
         assert next(consumer) is None  # its end is sent, and the wait after it is a short one
+        assert patience_of(consumer) == PATIENCE_S
     consumer.close()
     broker.close()
 

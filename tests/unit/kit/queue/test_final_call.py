@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from typing import Any
 
 import dramatiq
@@ -16,13 +17,13 @@ from dramatiq.errors import ConnectionClosed
 from app.kit.observability import logs
 from app.kit.queue import blocking_consumer
 from app.kit.queue.blocking_broker import BlockingBroker
-from app.kit.queue.broker import NAMESPACE, make_broker
+from app.kit.queue.broker import make_broker
 from app.kit.queue.inline_worker import Inline
 from app.kit.redis.connections import Script, ScriptCall
 from app.kit.redis.record_scripts import ACKNOWLEDGE
 from tests.harness.until import until
-from tests.harness.valkey import Valkey
-from tests.unit.kit.queue.test_blocking_broker import sent_by_lines
+from tests.harness.valkey import TRY_S, Valkey, set_patience
+from tests.unit.kit.queue.test_blocking_broker import patient_broker, sent_by_lines
 
 pytestmark = pytest.mark.slow
 COUNT = (
@@ -189,23 +190,20 @@ def test_a_thread_that_works_on_no_message_leaves_nothing_to_one_that_does(broke
 def test_a_call_outlives_a_stalled_server_and_the_consumer_and_its_process_is_busy_until_then(
     own_valkey: Valkey,
 ) -> None:
-    broker = BlockingBroker(
-        client=redis.Redis(port=own_valkey.port, socket_timeout=1.0, retry=None), namespace=NAMESPACE
-    )
+    broker = patient_broker(own_valkey)
     counter = Counter(broker)
+    with ExitStack() as stall:
 
-    def stall_the_server_and_count(key: str) -> None:
-        own_valkey.process.send_signal(19)
-        counter._count(key)
+        def stall_the_server_and_count(key: str) -> None:
+            stall.enter_context(own_valkey.stalled())
+            set_patience(counter.consumer._connection, TRY_S)
+            counter._count(key)
 
-    broker.actors["count"].fn = stall_the_server_and_count
-    counter.work("a")
-    try:
+        broker.actors["count"].fn = stall_the_server_and_count
+        counter.work("a")
         with pytest.raises(ConnectionClosed):
             next(counter.consumer)
         assert broker.is_busy
-    finally:
-        own_valkey.process.send_signal(18)
     counter.consumer = counter._consume()
     counter.consumer.close()
     assert counter.replies[0][1] == "a"

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import signal
-import threading
-import time
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 import pytest
 import redis
 from dramatiq.errors import ConnectionClosed
-from redis.backoff import ConstantBackoff
+from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from app.conversion import model
@@ -23,42 +20,30 @@ from app.kit.objects import StoreUnavailable
 from app.kit.queue.blocking_broker import BlockingBroker
 from app.kit.queue.broker import NAMESPACE, connect
 from app.kit.queue.retry import until_answered, until_next_pulse
-from tests.harness.valkey import Valkey
+from tests.harness.until import PATIENCE_S, until
+from tests.harness.valkey import TRY_S, Valkey, set_patience
 
-TRY_S = 0.3
-TWO_TRIES_S = 0.5
 NOW = "2026-11-20T00:00:00.000Z"
+
+
+class AfterTwo(NoBackoff):
+    """Mends what is wrong after the second failure."""
+
+    def __init__(self, mend: Callable[[], None]) -> None:
+        self.mend = mend
+
+    def compute(self, failures: int) -> float:
+        if failures == 2:
+            self.mend()
+        return 0.0
 
 
 @pytest.fixture
 def stubborn(own_valkey: Valkey) -> Iterator[redis.Redis]:
     """A client that repeats what has timed out."""
-    client = redis.Redis(port=own_valkey.port, socket_timeout=TRY_S, retry=Retry(ConstantBackoff(0.01), 50))
+    client = redis.Redis(port=own_valkey.port, socket_timeout=PATIENCE_S, retry=Retry(NoBackoff(), 50))
     yield client
     client.close()
-
-
-@contextlib.contextmanager
-def stalled(valkey: Valkey) -> Iterator[None]:
-    valkey.process.send_signal(signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        valkey.process.send_signal(signal.SIGCONT)
-
-
-def in_thread(call: Any) -> tuple[threading.Thread, list[Any]]:
-    answers: list[Any] = []
-
-    def run() -> None:
-        try:
-            answers.append(call())
-        except (ConnectionClosed, redis.RedisError) as error:
-            answers.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    return thread, answers
 
 
 def test_a_message_whose_fetch_timed_out_is_not_lost_though_the_client_repeats_commands(
@@ -69,13 +54,11 @@ def test_a_message_whose_fetch_timed_out_is_not_lost_though_the_client_repeats_c
     broker.send("heavy", "anything", message_id="a")
     consumer = broker.consume("heavy", timeout=10)
     broker.do_qsize("heavy")  # the scripts are known now
-    with stalled(own_valkey):
-        thread, answers = in_thread(lambda: next(consumer))
-        thread.join()
-    assert isinstance(answers[0], ConnectionClosed)
-    deadline = time.monotonic() + 120
-    while (message := next(broker.consume("heavy", timeout=10))) is None:  # as Dramatiq does after a lost connection
-        assert time.monotonic() < deadline
+    with own_valkey.stalled(), pytest.raises(ConnectionClosed):
+        set_patience(consumer._connection, TRY_S)
+        next(consumer)
+    # As Dramatiq does after a lost connection:
+    message = until(lambda: next(broker.consume("heavy", timeout=10)), lambda message: message is not None)
     assert message.options["redis_message_id"] == "a"
 
 
@@ -84,12 +67,19 @@ def test_a_claim_whose_answer_was_lost_stands_when_it_is_repeated(own_valkey: Va
     store.create(_submitted(), score=1.0)
     assert not store.apply("job-2", model.cancelled(Stage.ONNX, now=NOW))  # the script is known now
     claim = model.claimed(Stage.ONNX, worker="here/onnx/0", token="one")
-    with stalled(own_valkey):
-        thread, answers = in_thread(lambda: store.claim("job-1", claim))
-        time.sleep(TWO_TRIES_S)
-    thread.join()
-    assert isinstance(answers[0], JobRecord)
-    assert answers[0].claim == claim.fields["claim"]
+    lines = store.records._lines
+    [line] = lines._open
+    with ExitStack() as stall:
+
+        def mend() -> None:
+            stall.close()
+            set_patience(line, PATIENCE_S)
+
+        stall.enter_context(own_valkey.stalled())
+        set_patience(line, TRY_S)
+        lines._retry = Retry(AfterTwo(mend), 2)
+        record = store.claim("job-1", claim)
+    assert record is not None and record.claim == claim.fields["claim"]
 
 
 def test_another_attempt_of_a_worker_of_the_same_name_is_refused(own_valkey: Valkey, stubborn: redis.Redis) -> None:
@@ -103,13 +93,15 @@ def test_another_attempt_of_a_worker_of_the_same_name_is_refused(own_valkey: Val
 def test_a_time_out_is_not_repeated_and_a_lost_connection_is(
     own_valkey: Valkey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.kit.queue.broker.SOCKET_TIMEOUT_S", TRY_S)
+    monkeypatch.setattr("app.kit.queue.broker.SOCKET_TIMEOUT_S", PATIENCE_S)
     client = connect(own_valkey.url(0))
     client.incr("calls")
     own_valkey.client.client_kill_filter(_type="normal", skipme=True)
     assert client.incr("calls") == 2
     connections = _connections(own_valkey)
-    with stalled(own_valkey), pytest.raises(redis.TimeoutError):
+    [connection] = client.connection_pool._available_connections
+    with own_valkey.stalled(), pytest.raises(redis.TimeoutError):
+        connection._sock.settimeout(TRY_S)
         client.incr("calls")
     assert _connections(own_valkey) == connections  # another try would have needed another
     client.close()
@@ -121,12 +113,11 @@ def test_what_a_job_hangs_on_is_repeated_until_redis_answers(
     monkeypatch.setattr("app.kit.queue.retry.AGAIN_S", 0.05)
     client = redis.Redis(port=own_valkey.port, retry=None)
     own_valkey.kill()
-    thread, answers = in_thread(lambda: until_answered(client.ping, "ping"))
-    while "Cannot ping yet" not in caplog.text:
-        time.sleep(0.01)
-    own_valkey.start()
-    thread.join()
-    assert answers == [True]
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(until_answered, client.ping, "ping")
+        until(lambda: "Cannot ping yet" in caplog.text)
+        own_valkey.start()
+        assert answer.result()
     client.close()
 
 

@@ -15,9 +15,9 @@ import redis
 
 from app.kit.redis.connections import RedisConnection
 from app.kit.signatures.certificates import CertificateAuthority, new_request
-from tests.harness.valkey import Valkey
+from tests.harness.until import PATIENCE_S
+from tests.harness.valkey import TRY_S, Valkey, set_patience
 
-SHORT_S = 0.3
 PING = ("PING",)
 
 
@@ -27,7 +27,9 @@ def waiting(seconds: float) -> tuple[object, ...]:
 
 @pytest.fixture
 def line(valkey: Valkey) -> Iterator[RedisConnection]:
-    made = RedisConnection(redis.Redis.from_url(valkey.url(1), socket_timeout=SHORT_S))
+    made = RedisConnection(redis.Redis.from_url(valkey.url(1), socket_timeout=PATIENCE_S))
+    made.ask([PING])
+    set_patience(made, TRY_S)
     yield made
     made.close()
 
@@ -36,19 +38,18 @@ def test_a_late_reply_is_a_timeout_and_the_next_one_comes_on_a_new_connection(li
     with pytest.raises(redis.TimeoutError):
         line.ask([waiting(60)])
     assert not line.is_open
-    line.allow(60)
+    set_patience(line, PATIENCE_S)
     assert line.ask([PING]) == [b"PONG"]
 
 
 def test_a_reply_that_is_allowed_to_take_longer_is_waited_for(line: RedisConnection) -> None:
-    line.ask([PING])
-    line.allow(60)
-    assert line.ask([waiting(4 * SHORT_S)]) == [None]
+    line.allow(PATIENCE_S)
+    assert line.ask([waiting(2 * TRY_S)]) == [None]
 
 
 def test_a_server_that_takes_nothing_ends_a_request_too() -> None:
     with silent_server() as port:
-        line = RedisConnection(redis.Redis(port=port, protocol=2, driver_info=None, socket_timeout=SHORT_S))
+        line = RedisConnection(redis.Redis(port=port, protocol=2, driver_info=None, socket_timeout=TRY_S))
         with pytest.raises(redis.TimeoutError):
             line.send([("SET", "key", b"0" * (16 << 20))])
         assert not line.is_open
@@ -57,7 +58,9 @@ def test_a_server_that_takes_nothing_ends_a_request_too() -> None:
 def test_a_late_reply_is_a_timeout_on_an_encrypted_connection_too(tmp_path: Path) -> None:
     with silent_server(encrypted(tmp_path)) as port:
         options = {"ssl": True, "ssl_cert_reqs": "none", "protocol": 2, "driver_info": None}
-        line = RedisConnection(redis.Redis(port=port, socket_timeout=SHORT_S, **options))
+        line = RedisConnection(redis.Redis(port=port, socket_timeout=PATIENCE_S, **options))
+        line._open()
+        set_patience(line, TRY_S)
         with pytest.raises(redis.TimeoutError):
             line.ask([PING])
 
