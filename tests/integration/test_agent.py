@@ -130,7 +130,7 @@ def test_three_ends_within_a_minute_are_a_failure_with_its_last_lines_and_the_ot
     until(lambda: web.worker(broken), lambda seen: seen.restarts >= 3)  # it is tried again
     assert web.until(sound, state=RUNNING).restarts == 0
     web.order("broken", SERVES, is_served=True)
-    mended = web.until(broken, state=RUNNING)
+    mended = web.until(broken, state=RUNNING, generation=web.orders[broken].generation)
     assert (mended.exit_code, mended.reason, mended.log) == (None, "", ())
 
 
