@@ -19,6 +19,7 @@ from app.conversion.service import Conversion
 from app.homes.service import Homes
 from app.kit.access import EnabledOf
 from app.kit.cli.command import CannotStart
+from app.kit.network.addresses import host_and_port
 from app.kit.queue.waker import Waker
 from app.kit.sql import Database
 from app.settings import Settings
@@ -160,8 +161,7 @@ def _make_further_context(
 
 
 def _guess_gcs(address: str) -> str:
-    host = urlsplit(address).hostname or ""
-    return f"[{host}]:{GCS_PORT}" if ":" in host else f"{host}:{GCS_PORT}"
+    return host_and_port(urlsplit(address).hostname or "", GCS_PORT)
 
 
 def training_options(settings: Settings) -> TrainingOptions:

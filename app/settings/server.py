@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr
 
-from app.kit.network.addresses import is_loopback
+from app.kit.network.addresses import host_and_port, is_loopback
 from app.kit.observability.logs import Format, Level
 from app.settings.group import SettingsGroup
 
@@ -76,4 +76,4 @@ class WebSettings(SettingsGroup):
 
     @property
     def web_url(self) -> str:
-        return (self.public_url or f"http://{self.host}:{self.port}").rstrip("/")
+        return (self.public_url or f"http://{host_and_port(self.host, self.port)}").rstrip("/")

@@ -32,7 +32,7 @@ from app.edge.cpu_use import CpuUse
 from app.kit.cli.api_client import ApiError
 from app.kit.cli.command import Unreachable
 from app.kit.errors import BadRequest
-from app.kit.network.addresses import reachable_url
+from app.kit.network.addresses import host_and_port, reachable_url
 from app.nodes import wire
 from app.nodes.cameras import CAMERAS
 from app.nodes.cameras import KEY as CAMERAS_KEY
@@ -125,7 +125,7 @@ class NodeAgent:
 
     @property
     def own_address(self) -> str:
-        return f"{self.options.agent_host}:{self._listening.getsockname()[1]}"
+        return host_and_port(self.options.agent_host, self._listening.getsockname()[1])
 
     def owner_of(self, kind: str, worker: str) -> Order | None:
         return self._supervisor.find(kind, worker)

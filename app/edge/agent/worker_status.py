@@ -19,6 +19,7 @@ from app.edge.agent.backoff import WITHIN_S, FailureCounter
 from app.edge.agent.driver import WorkloadDriver
 from app.edge.agent.process import WorkerProcess
 from app.kit.files import make_private
+from app.kit.network.addresses import host_and_port
 from app.nodes.model import MAX_LOG_LINES, Order, WorkerReport, WorkerState
 
 ENDED, CRASHING = "Ended", "CrashLoop"
@@ -84,7 +85,7 @@ class WorkerStatus:
             generation=record.generation,
             state=record.state,
             pid=pid,
-            address=f"{self._context.address}:{record.port}" if pid and record.serves else "",
+            address=host_and_port(self._context.address, record.port) if pid and record.serves else "",
             restarts=record.restarts,
             exit_code=record.exit_code,
             reason=record.reason,

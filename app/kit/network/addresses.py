@@ -53,8 +53,12 @@ def reachable_host(bind: str) -> str:
 
 def reachable_url(bind: str, port: int) -> str:
     """Returns `reachable_host` as an http URL without a path."""
-    host = reachable_host(bind)
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return f"http://{host_and_port(reachable_host(bind), port)}"
+
+
+def host_and_port(host: str, port: int) -> str:
+    """Returns them as in a URL: an IPv6 address in brackets."""
+    return f"[{host}]:{port}" if ":" in host and not host.startswith("[") else f"{host}:{port}"
 
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from app.kit.errors import ExtraMissing
-from app.kit.network.addresses import Network
+from app.kit.network.addresses import Network, host_and_port
 from app.kit.network.checked_loop import CheckedLoop
 from app.kit.network.checked_post import NotSent
 from app.results.model.kafka_address import KafkaAddress
@@ -135,7 +135,7 @@ class _Attempt:
             except _Unusable as error:
                 problems.append(str(error))
             except TimeoutError:
-                problems.append(f"{host}:{port} has not answered within {share_s:g} s")
+                problems.append(f"{host_and_port(host, port)} has not answered within {share_s:g} s")
             else:
                 return
         raise NotSent("; ".join(problems))
@@ -144,24 +144,25 @@ class _Attempt:
         """Raises _Unusable: of this broker; NotSent: of the topic, so other brokers would not help."""
         from aiokafka.errors import KafkaConnectionError, SaslAuthenticationFailed, UnsupportedSaslMechanismError
 
+        broker = host_and_port(host, port)
         for mechanism in self._mechanisms:
             try:
                 problem = await self._find_topic_problem(host, port, mechanism)
             except UnsupportedSaslMechanismError:
                 continue
             except (SaslAuthenticationFailed, KeyError, ValueError) as error:  # the last two by SCRAM
-                raise _Unusable(f"{host}:{port} has refused the user or the password") from error
+                raise _Unusable(f"{broker} has refused the user or the password") from error
             except KafkaConnectionError as error:
                 raise _Unusable(
-                    f"{host}:{port} has closed the connection: it may expect TLS (kafkas://), or a user and a password"
+                    f"{broker} has closed the connection: it may expect TLS (kafkas://), or a user and a password"
                 ) from error
             except OSError as error:
                 raise _Unusable(str(error)) from error
             if problem:
                 raise NotSent(problem)
-            self._options |= {"sasl_mechanism": mechanism, "bootstrap_servers": f"{host}:{port}"}
+            self._options |= {"sasl_mechanism": mechanism, "bootstrap_servers": broker}
             return
-        raise _Unusable(f"{host}:{port} offers none of {', '.join(self._mechanisms)}")
+        raise _Unusable(f"{broker} offers none of {', '.join(self._mechanisms)}")
 
     async def _find_topic_problem(self, host: str, port: int, mechanism: str) -> str:
         """Returns why the topic cannot be written to; empty if it can."""

@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from app.kit.clock import now
 from app.kit.errors import BadRequest
+from app.kit.network.addresses import host_and_port
 from app.kit.text.json_values import JsonObject
 from app.kit.web.auth import Caller, caller_of
 from app.kit.web.request_body import read_whole_body
@@ -98,7 +99,7 @@ async def update_plan(request: Request) -> Response:
 async def update_status(request: Request) -> Response:
     """The origin's way to join, once a video: here a node is registered, and says by itself what it has."""
     body, _ = await read_body(request, JoinRequest)
-    address = f"{request.client.host if request.client else ''}:{body.node_port}"
+    address = host_and_port(request.client.host if request.client else "", body.node_port)
     offer = await run_in_threadpool(_find, video_of(request).resources, caller_of(request), address)
     if offer is None:
         raise VideoNotFound(f"No node with videos is known at {address}.", hint=HINT)

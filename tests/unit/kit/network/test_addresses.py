@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.kit.network.addresses import reachable_host, reachable_url, without_credentials
+from app.kit.network.addresses import host_and_port, reachable_host, reachable_url, without_credentials
 
 
 @pytest.mark.parametrize(
@@ -20,6 +20,11 @@ from app.kit.network.addresses import reachable_host, reachable_url, without_cre
 )
 def test_a_server_on_all_addresses_is_reached_by_the_loopback(bind: str, host: str, url: str) -> None:
     assert (reachable_host(bind), reachable_url(bind, 80)) == (host, url)
+
+
+@pytest.mark.parametrize("host", ["::1", "[::1]"])
+def test_an_ipv6_address_has_brackets_before_a_port(host: str) -> None:
+    assert host_and_port(host, 80) == "[::1]:80"
 
 
 def test_a_pattern_is_named_without_its_password() -> None:
