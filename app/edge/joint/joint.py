@@ -13,10 +13,12 @@ import time
 import uuid
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol
 
+from app.edge.joint.answer_order import NAME, AnswerOrders
 from app.edge.joint.byte_budget import ByteBudget
 from app.edge.joint.comparison import ModelComparison
 from app.edge.joint.outcome import OpenSample, Outcome
@@ -67,6 +69,7 @@ class JointInference:
         comparison: ModelComparison | None = None,
         link: CloudLink | None = None,
         model: str = "",
+        first_id: int = 1,
     ) -> None:
         """Args:
         predictor: the small model.
@@ -79,6 +82,7 @@ class JointInference:
         comparison: of the small model with the former one; None: there is nothing to compare.
         link: how an encrypted link to the big model is made; None: there is no certificate for one.
         model: name on the card of the small model; empty: unknown.
+        first_id: of an object, for a worker that has kept nothing.
         """
         self.model = model
         self.predictor = predictor
@@ -87,12 +91,14 @@ class JointInference:
         self.options = options
         labels = options.labels or tuple(getattr(predictor, "labels", ()))
         self.samples = SampleQueue(labels)
-        self.rows = RowQueue(options.rows, labels)
+        self.rows = RowQueue(options.rows, labels, AnswerOrders(folder / NAME if folder else None, first_id))
         self.counter = TallyCounter(folder / "tally.json" if folder else None, now=_format_now())
         self.status = RUNNING
         self.detail: JsonObject = {}
         self.broadcasts: Callable[[], list[JsonObject]] = list
         """Returns the states of the broadcasts of its streams, for the report."""
+        self.broadcast: OnFinal | None = None
+        """Called with each answer whose objects have their ids, in the order of the samples of their source."""
         self._on_final = on_final
         self._budget = UploadBudget(options.max_upload_ratio)
         self._decision = threading.Lock()
@@ -142,6 +148,7 @@ class JointInference:
             comparison=_make_comparison(work, options),
             link=CloudLink(work.tls, specification.cloud.node) if work.tls else None,
             model=work.content.model.name,
+            first_id=work.first_id(clock()),
         )
         if work.tls is not None:
             work.tls.watch()
@@ -184,8 +191,8 @@ class JointInference:
             edge, verdict, edge_ms = self._inspect(picture)
             may_go_up = self._budget.spend(verdict.score if verdict.is_hard else None)
         at = time.monotonic()
-        pending = OpenSample(id, picture, verdict, edge, edge_ms=edge_ms, at=at, origin=origin, waits=waits)
-        pending.row = self.rows.reserve(crop, source)
+        row = self.rows.reserve(crop, source)
+        pending = OpenSample(id, picture, verdict, edge, edge_ms=edge_ms, at=at, origin=origin, waits=waits, row=row)
         ran_ms = edge_ms if edge is not None else None
         self.counter.count_inference(is_hard=verdict.is_hard, edge_ms=ran_ms, at=at, now=_format_now())
         if not verdict.is_hard:
@@ -223,7 +230,8 @@ class JointInference:
 
     def status_report(self) -> JsonObject:
         """Returns the report to the agent."""
-        detail = {**self.detail, "rowsLost": self.rows.lost} if self.rows.lost else dict(self.detail)
+        counts = {"rowsLost": self.rows.lost, "lateNumber": self.rows.orders.late}
+        detail = {**self.detail, **{name: count for name, count in counts.items() if count}}
         if broadcasts := self.broadcasts():
             detail[BROADCASTS] = broadcasts
         comparison = self._comparison.to_json() if self._comparison is not None else {}
@@ -261,6 +269,7 @@ class JointInference:
     def _save(self) -> None:
         self.counter.save()
         self._bytes.save()
+        self.rows.orders.save()
 
     def _inspect(self, picture: Picture) -> tuple[Prediction | None, Verdict, float]:
         if self.options.mining_mode is MiningMode.MINING_THEN_INFERENCE:
@@ -324,9 +333,15 @@ class JointInference:
         if pending.verdict.is_hard:
             self.counter.count_end(outcome, was_sent=result.was_sent, now=_format_now())
         height, width = pending.picture.shape[:2]
-        self.rows.fill(pending.row, outcome, (int(width), int(height)))
+        is_shown = pending.verdict.is_hard or self.broadcast is not None  # no other picture is held
+        then = {"then": partial(self._show, pending, outcome)} if is_shown else {}
+        self.rows.fill(pending.row, outcome, (int(width), int(height)), **then)
         pending.settle(outcome)
         self._notify(pending, outcome)
+
+    def _show(self, pending: OpenSample, outcome: Outcome) -> None:
+        if self.broadcast is not None:
+            self.broadcast(pending, outcome)
         if pending.verdict.is_hard:
             self.samples.add(pending, outcome, at=_format_now())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.inference.prediction import Picture, Prediction
@@ -52,7 +53,7 @@ class Outcome:
         }
 
 
-@dataclass
+@dataclass(eq=False)
 class Place:
     """Of a sample among the rows of what is answered."""
 
@@ -63,7 +64,11 @@ class Place:
     source: str = ""
     """Name of its source; empty: there are not several."""
     text: str | None = None
-    """Its row as JSON; empty: none is wanted; None: the sample is not answered yet."""
+    """Its row as JSON; empty: none is wanted; None: it is not the sample's turn yet."""
+    ids: Sequence[int | None] = ()
+    """Of the objects in its row."""
+    is_late: bool = False
+    """Later samples of its source did not wait for its answer."""
 
 
 class OpenSample:
@@ -76,6 +81,7 @@ class OpenSample:
         at: when the sample came, in seconds, steady.
         origin: where it comes from, as its sender says.
         waits: its sender waits for the answer.
+        row: its place among the rows of what is answered.
 
     Attributes:
         edge: the small model's answer; None for a hard sample in mining-then-inference.
@@ -92,6 +98,7 @@ class OpenSample:
         at: float,
         origin: str = "",
         waits: bool = False,
+        row: Place,
     ) -> None:
         self.id = id
         self.picture = picture
@@ -103,8 +110,7 @@ class OpenSample:
         self.origin = origin
         self.waits = waits
         """It is not urgent: its deadline starts when it is sent, and no other sample takes its place."""
-        self.row: Place | None = None
-        """Its place among the rows of what is answered."""
+        self.row = row
         self.bytes_up = 0
         self._claimed = threading.Lock()
         self._open = threading.Lock()

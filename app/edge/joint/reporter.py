@@ -195,7 +195,7 @@ def sample_of(pending: OpenSample, outcome: Outcome, *, at: str, labels: tuple[s
         labels: names of the classes, by number.
     """
     height, width = pending.picture.shape[:2]
-    source = pending.row.source if pending.row is not None else ""
+    extra = {"error": outcome.error, "source": pending.row.source, "ids": pending.row.ids}
     return Sample(
         id=pending.id,
         at=at,
@@ -211,7 +211,7 @@ def sample_of(pending: OpenSample, outcome: Outcome, *, at: str, labels: tuple[s
         bytes_up=outcome.bytes_up,
         labels=labels,
         origin=pending.origin,
-        extra={name: text for name, text in (("error", outcome.error), ("source", source)) if text},
+        extra={name: value for name, value in extra.items() if value},
     )
 
 

@@ -1,7 +1,7 @@
-"""Rows of answers on their way to the web server: in the order of the samples, each once.
+"""Rows of answers on their way to the web server: in the order of the samples, each once, with ids of their objects.
 
 A hard sample is answered later than the easy ones after it, so each sample has its place in the queue from the start,
-and the head of the queue is sent once it is answered.
+and the head of the queue is sent once it is answered and its objects have their ids.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from app.edge.joint.answer_order import AnswerOrders
 from app.edge.joint.outcome import Outcome, Place
 from app.inference.model_card import model_facts
 from app.inference.prediction import Box, Prediction, details_of
@@ -41,6 +42,7 @@ class RowQueue:
     Args:
         choice: which samples leave a row.
         labels: names of the classes, by number.
+        orders: those of the sources; None: nothing is kept of them.
         clock: the time, in seconds since 1970.
 
     Attributes:
@@ -48,9 +50,15 @@ class RowQueue:
     """
 
     def __init__(
-        self, choice: RowChoice, labels: tuple[str, ...] = (), *, clock: Callable[[], float] = time.time
+        self,
+        choice: RowChoice,
+        labels: tuple[str, ...] = (),
+        orders: AnswerOrders | None = None,
+        *,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self.choice = choice
+        self.orders = orders or AnswerOrders(None)
         self.labels = labels
         self.lost = 0
         self._clock = clock
@@ -68,6 +76,7 @@ class RowQueue:
             source: name of the source that it comes from; empty: there are not several.
         """
         place = Place(self._clock(), crop, source)
+        self.orders.of(source).add(place)
         if self.choice is not RowChoice.NONE:
             with self._lock:
                 self._line.append(place)
@@ -76,18 +85,24 @@ class RowQueue:
                     self.lost += 1
         return place
 
-    def fill(self, place: Place | None, outcome: Outcome, size: tuple[int, int]) -> None:
+    def fill(
+        self, place: Place, outcome: Outcome, size: tuple[int, int], then: Callable[[], None] = lambda: None
+    ) -> None:
         """The sample is answered.
 
         Args:
-            place: its own; None: it has none.
+            place: its own.
             size: width and height of the picture.
+            then: called when its objects have their ids, in the order of the samples of its source.
         """
-        if place is None or self.choice is RowChoice.NONE:
-            return
-        row = row_of(outcome, place, size, self.labels)
-        is_wanted = self.choice is RowChoice.ALL or bool(row["bbox"])
-        place.text = json.dumps(row, separators=(",", ":")) if is_wanted else ""
+
+        def put(row: JsonObject) -> None:
+            is_wanted = self.choice is RowChoice.ALL or bool(row["bbox"])
+            place.ids = row.get("ids", ())
+            place.text = json.dumps(row, separators=(",", ":")) if is_wanted else ""
+            then()
+
+        self.orders.of(place.source).fill(place, row_of(outcome, place, size, self.labels), put)
 
     def report(self) -> RowReport | None:
         """What to send next: the same until it was taken; None: nothing."""

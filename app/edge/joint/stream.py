@@ -27,7 +27,7 @@ class SourceStreams:
         """For media_server and node, see StreamBroadcasts."""
         self._joint, sources = joint, joint.options.sources
         tracker, self._broadcasts = SourceTracker(joint, sources), StreamBroadcasts(joint, media_server, node)
-        self._streams = [SourceStream(joint, source, tracker, self._broadcasts) for source in sources]
+        self._streams = [SourceStream(joint, source, tracker) for source in sources]
 
     def start(self) -> None:
         self._broadcasts.start()
@@ -50,11 +50,8 @@ class SourceStreams:
 class SourceStream:
     """Runs in a thread of its own. A broken source is reopened after a pause."""
 
-    def __init__(
-        self, joint: JointInference, source: NamedSource, tracker: SourceTracker, broadcasts: StreamBroadcasts
-    ) -> None:
+    def __init__(self, joint: JointInference, source: NamedSource, tracker: SourceTracker) -> None:
         self.joint = joint
-        self._broadcasts = broadcasts
         self.source = source
         self._tracker = tracker
         self._gate = joint.options.gate.motion_gate()
@@ -116,7 +113,6 @@ class SourceStream:
                 id = f"{name}-{frame.index:08d}" if name else f"{frame.index:08d}"
                 pending = self.joint.submit(picture, id=id, origin=frame.origin, waits=waits, crop=crop, source=name)
                 is_hard = pending.verdict.is_hard
-                self._broadcasts.show(name, frame.index, pending)
         except InferenceFailed as error:
             self._note(f"{frame.origin}: {error.message}")
             self.joint.status = FAILED  # until a frame succeeds

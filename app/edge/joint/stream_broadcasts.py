@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 
 from app.edge.joint.joint import JointInference
-from app.edge.joint.outcome import OpenSample
+from app.edge.joint.outcome import OpenSample, Outcome
 from app.edge.joint.rows import objects_of
 from app.edge.media.broadcaster import Broadcaster
 from app.inference.annotations import draw
 from app.inference.broadcast import Broadcast
-from app.inference.prediction import Picture
+from app.inference.prediction import Picture, Prediction
 from app.kit.text.json_values import JsonObject
 
 logger = logging.getLogger(__name__)
@@ -19,19 +21,17 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class SampleScene:
-    """A sample that can be drawn: with the final answer if it is known by then, otherwise with the edge's."""
+    """An answered sample that can be drawn."""
 
     number: int
-    pending: OpenSample
+    picture: Picture
+    final: Prediction
+    ids: Sequence[int | None]
 
     def drawn(self, labels: tuple[str, ...]) -> Picture:
-        """Returns the picture with its boxes; the answer of a classifier is as large as the picture."""
-        picture, outcome = self.pending.picture, self.pending.outcome
-        prediction = outcome.final if outcome is not None else self.pending.edge
-        if prediction is None:
-            return draw(picture, ())
-        height, width = picture.shape[:2]
-        return draw(picture, objects_of(prediction, (width, height)), labels)
+        """Returns the picture with its boxes and their ids; the answer of a classifier is as large as the picture."""
+        height, width = self.picture.shape[:2]
+        return draw(self.picture, objects_of(self.final, (width, height)), labels, self.ids)
 
 
 class StreamBroadcasts:
@@ -52,22 +52,12 @@ class StreamBroadcasts:
         for name in (source.name for source in joint.options.sources):
             settings = _append_path(broadcast, node, name)
             self._broadcasters[name] = Broadcaster(settings, server, "", self._draw, logger.warning, owner="service")
-        joint.broadcasts = self.states
+        self._numbers = count()
+        joint.broadcasts, joint.broadcast = self.states, self._show
 
     def start(self) -> None:
         for broadcaster in self._broadcasters.values():
             broadcaster.start()
-
-    def show(self, name: str, number: int, pending: OpenSample) -> None:
-        """Offers a sample, and returns at once.
-
-        Args:
-            name: of its source.
-            number: of its frame.
-            pending: the sample, answered or not.
-        """
-        if name in self._broadcasters:
-            self._broadcasters[name].show(SampleScene(number, pending))
 
     def states(self) -> list[JsonObject]:
         """Returns the state of each, with the name of its source."""
@@ -76,6 +66,13 @@ class StreamBroadcasts:
     def close(self) -> None:
         for broadcaster in self._broadcasters.values():
             broadcaster.close()
+
+    def _show(self, pending: OpenSample, outcome: Outcome) -> None:
+        """Offers an answered sample, and returns at once. A late one is older than what is shown."""
+        row = pending.row
+        if row.source in self._broadcasters and not row.is_late:
+            scene = SampleScene(next(self._numbers), pending.picture, outcome.final, row.ids)
+            self._broadcasters[row.source].show(scene)
 
     def _draw(self, scene: SampleScene) -> Picture:
         return scene.drawn(self._labels)

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 from app.edge.work_file import path_from_environment, work_document
 from app.inference.prediction import ExecutionProvider
 from app.joint_inference.model.content import OrderContent
 from app.joint_inference.model.sources import NamedSource
+from app.kit.clock import from_text
 from app.kit.files import write_whole
 from app.kit.network.tls import Credentials
 from app.kit.text.json_values import JsonObject
+
+MOST_IDS_PER_S = 10
+"""New objects, on average."""
+START_S = 60.0
+"""A service that has just been created begins with 1."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +65,13 @@ class Work:
     @property
     def uid(self) -> str:
         return str(self.content.resource["metadata"].get("uid", ""))
+
+    def first_id(self, now: datetime) -> int:
+        """Returns the first id of an object for a worker that has kept none: above those that the service's worker on
+        another node, or the web server for one of an older version, may have given."""
+        created = self.content.resource["metadata"].get("creationTimestamp")
+        age_s = (now - from_text(created)).total_seconds() if created else 0.0
+        return 1 + MOST_IDS_PER_S * max(0, int(age_s - START_S))
 
     @property
     def parameters(self) -> dict[str, str]:

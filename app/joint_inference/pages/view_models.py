@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 from markupsafe import Markup
@@ -290,21 +291,32 @@ def rollout_view(service: Service, edges: Sequence[ServiceWorkerView]) -> Rollou
 
 def sample_view(sample: Sample) -> SampleView:
     is_cloud = sample.source is Source.CLOUD
-    cloud = _build_answer(sample.cloud, sample.labels, sample.cloud_ms, is_cloud) if sample.cloud else None
-    return SampleView(sample, _build_answer(sample.edge, sample.labels, sample.edge_ms, not is_cloud), cloud)
+    cloud = _build_answer(sample, sample.cloud, sample.cloud_ms, is_cloud) if sample.cloud else None
+    return SampleView(sample, _build_answer(sample, sample.edge, sample.edge_ms, not is_cloud), cloud)
 
 
-def _build_answer(prediction: Prediction, labels: Sequence[str], ms: float | None, is_final: bool) -> AnswerView:
+def _build_answer(sample: Sample, prediction: Prediction, ms: float | None, is_final: bool) -> AnswerView:
+    labels = sample.labels
     if prediction.probabilities:
         ranked = sorted(enumerate(prediction.probabilities), key=lambda pair: -pair[1])
         scores = [(name_of(label, labels), score) for label, score in ranked[:TOP_CLASSES]]
         further = 0
     else:
-        boxes = sorted(prediction.boxes, key=lambda box: -box.score)
-        scores = [(box.text or name_of(box.label, labels), box.score) for box in boxes[:TOP_CLASSES]]
-        further = len(boxes) - len(scores)
+        ids = _read_ids(sample)[: len(prediction.boxes)] if is_final else ()
+        numbered = sorted(zip_longest(prediction.boxes, ids), key=lambda pair: -pair[0].score)
+        scores = [
+            (f"{f'#{track_id} ' if track_id else ''}{box.text or name_of(box.label, labels)}", box.score)
+            for box, track_id in numbered[:TOP_CLASSES]
+        ]
+        further = len(numbered) - len(scores)
     listed = tuple(PredictedClass(name, score, charts.bar(score, 1.0)) for name, score in scores)
     return AnswerView(prediction, listed, further, ms, is_final)
+
+
+def _read_ids(sample: Sample) -> list[int | None]:
+    """Returns the ids of the objects in the final answer. A report may contain anything."""
+    ids = sample.extra.get("ids")
+    return [one if isinstance(one, int) else None for one in ids] if isinstance(ids, list) else []
 
 
 def name_of(label: int, labels: Sequence[str]) -> str:

@@ -114,6 +114,12 @@ def test_each_answer_is_a_row_and_judged_once_also_when_the_worker_is_killed(
     (event,) = deployment.http.get(f"{place}/rule-events").json()["events"]
     zeros = [one["n_loop"] for one in kept if one["row"]["labels"] == ["0"]]
     assert (event["rule"], event["text"], event["n_loop"]) == ("zero", "0", zeros[0])
+    label_of = {tuple(one["row"]["ids"]): one["row"]["labels"] for one in kept}
+    assert all(label_of[tuple(one["row"]["ids"])] == one["row"]["labels"] for one in kept), "no id is given twice"
+    ids_of = {one["row"]["sample"]: one["row"]["ids"] for one in kept}
+    assert [one["track"] for one in event["objects"]] == ids_of[kept[zeros[0] - 1]["row"]["sample"]]
+    samples = deployment.http.get(f"{place}/samples").json()["samples"]
+    assert {one["id"]: one["extra"]["ids"] for one in samples}.items() <= ids_of.items()
 
     def delivered() -> Any:
         files = deployment.http.get("/api/v2/files", params={"path": "datasets/events"}).json().get("entries", [])

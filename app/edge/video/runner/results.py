@@ -27,8 +27,6 @@ from app.edge.video.runner.resize import ratio_of, scale_boxes
 from app.inference.model_card import model_facts
 from app.inference.prediction import Picture
 from app.kit.text.json_values import JsonObject
-from app.results.model.frame_result import with_track_ids
-from app.results.model.track import read_objects
 
 GREY_SIDE = 320
 """The longer side of the gray picture, in pixels."""
@@ -235,9 +233,7 @@ class FrameResults:
     def _add_ids(self, row: JsonObject, frame: CapturedFrame) -> JsonObject:
         """Returns the row with the ids of its objects; an object that is followed from the row before keeps its id."""
         at_s = row["at"] if self._realtime or frame.at is None else frame.at
-        tracking, paired = self._checkpoint.state.tracking.follow(read_objects(row, frame.source_size), at_s)
-        self._checkpoint.put_tracking(tracking)
-        return with_track_ids(row, [one.track.track_id for one in paired])
+        return self._checkpoint.objects.add_ids(row, frame.source_size, at_s)
 
     def _measure_rate(self) -> dict[str, float]:
         fps = self._source_fps()

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import numpy as np
 import pytest
 
-from app.edge.joint.outcome import OpenSample, Outcome
+from app.edge.joint.outcome import OpenSample, Outcome, Place
 from app.edge.joint.reporter import (
     LONGEST_SIDE,
     MAX_PICTURE_BYTES,
@@ -38,7 +38,7 @@ EDGE = Prediction(boxes=(Box(1, 1, 1900, 1000, 0.7),), candidates=(Box(1, 1, 5, 
 
 def added(samples: SampleQueue, id: str, picture: Picture) -> None:
     verdict = Verdict(True, 0.5, "dark")
-    pending = OpenSample(id, picture, verdict, EDGE, edge_ms=1, at=0, origin="a.mp4 7")
+    pending = OpenSample(id, picture, verdict, EDGE, edge_ms=1, at=0, origin="a.mp4 7", row=Place(0.0))
     samples.add(pending, Outcome(id, Source.EDGE_FALLBACK, EDGE, verdict, EDGE, error="gone"), at="now")
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from app.edge.joint import rows as rows_module
 from app.edge.joint.joint import JointInference
-from app.edge.joint.outcome import Outcome, Place
+from app.edge.joint.outcome import Outcome
 from app.edge.joint.rows import RowQueue
 from app.inference.prediction import Box, Picture, Prediction
 from app.inference.region import Crop
@@ -51,6 +51,7 @@ def test_a_row_has_boxes_in_pixels_with_class_and_score_and_whose_answer_it_is()
             "is_hard": True,
             "model_name": "big",
             "model_version": 3,
+            "ids": [1],
         }
     ]
 
@@ -121,7 +122,7 @@ def test_empty_pictures_leave_no_row_where_only_objects_are_wanted_and_nothing_d
     assert [row["sample"] for row in sent(queue)] == ["full"]
     queue = RowQueue(RowChoice.NONE)
     filled(queue, "1")
-    queue.fill(Place(0.0), outcome(), (64, 48))
+
     assert queue.report() is None
 
 

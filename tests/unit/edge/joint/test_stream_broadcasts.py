@@ -5,22 +5,19 @@ from __future__ import annotations
 import numpy as np
 
 from app.edge.joint.joint import JointInference
-from app.edge.joint.outcome import OpenSample, Outcome
 from app.edge.joint.stream_broadcasts import SampleScene, StreamBroadcasts
 from app.edge.media.broadcaster import NO_SERVER
 from app.inference.annotations import draw
 from app.inference.broadcast import Broadcast
 from app.inference.prediction import Box, Picture, Prediction
-from app.joint_inference.hard_examples import Verdict, make
+from app.joint_inference.hard_examples import make
 from app.joint_inference.model.sources import NamedSource, SourceBroadcast, source_broadcasts
-from app.joint_inference.model.tally import Source
 from app.joint_inference.worker_options import EdgeOptions
 
 PICTURE: Picture = np.full((90, 120, 3), 90, np.uint8)
 LABELS = ("cat", "dog")
 DOOR = Broadcast("door")
 EDGE = Prediction(boxes=(Box(10, 30, 50, 70, 0.5, 0),))
-CLOUD = Prediction(boxes=(Box(12, 32, 52, 72, 0.9, 1),))
 
 
 class Small:
@@ -30,11 +27,8 @@ class Small:
         return EDGE
 
 
-def scene(edge: Prediction | None, final: Prediction | None = None) -> SampleScene:
-    pending = OpenSample("1", PICTURE, Verdict(True, 0.5, ""), edge, edge_ms=1.0, at=0.0)
-    if final is not None:
-        pending.settle(Outcome("1", Source.CLOUD, final, pending.verdict, edge))
-    return SampleScene(1, pending)
+def scene(final: Prediction, *ids: int) -> SampleScene:
+    return SampleScene(1, PICTURE, final, ids)
 
 
 def broadcasts(*names: str, node: str = "", broadcast: Broadcast | None = DOOR) -> JointInference:
@@ -48,10 +42,10 @@ def urls(joint: JointInference) -> list[str]:
     return [one.url for one in source_broadcasts(joint.status_report()["detail"])]
 
 
-def test_the_final_answer_is_drawn_if_it_is_known_and_otherwise_the_edges() -> None:
+def test_the_answer_is_drawn_with_the_ids_of_its_objects() -> None:
     assert np.array_equal(scene(EDGE).drawn(LABELS), draw(PICTURE, EDGE.boxes, LABELS))
-    assert np.array_equal(scene(EDGE, CLOUD).drawn(LABELS), draw(PICTURE, CLOUD.boxes, LABELS))
-    assert np.array_equal(scene(None).drawn(LABELS), PICTURE)
+    assert np.array_equal(scene(EDGE, 7).drawn(LABELS), draw(PICTURE, EDGE.boxes, LABELS, [7]))
+    assert np.array_equal(scene(Prediction()).drawn(LABELS), PICTURE)
 
 
 def test_the_answer_of_a_classifier_is_as_large_as_the_picture() -> None:
@@ -72,7 +66,7 @@ def test_without_a_media_server_the_worker_says_so_and_goes_on() -> None:
     joint = broadcasts("")
     made = StreamBroadcasts(joint, "")
     made.start()
-    made.show("", 1, scene(EDGE).pending)
+    joint.infer(PICTURE)
     (state,) = source_broadcasts(joint.status_report()["detail"])
     assert (state.url, state.is_sending, state.problem) == ("", False, NO_SERVER)
     made.close()

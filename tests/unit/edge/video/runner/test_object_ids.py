@@ -10,7 +10,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from app.edge.video.runner.checkpoint import RESERVED_IDS, CheckpointFile
+from app.edge.object_follower import RESERVED_IDS
+from app.edge.video.runner.checkpoint import CheckpointFile
 from app.edge.video.runner.executor import Executor
 from app.edge.video.runner.frame_context import CapturedFrame, Outcome, needs_of
 from app.edge.video.runner.frame_workers import FrameResult
