@@ -42,6 +42,7 @@ from tests.harness.paths import SHARED_DATA
 from tests.harness.ports import free_port
 from tests.harness.tcp_proxy import TcpProxy
 from tests.harness.until import until
+from tests.harness.variants import exhaustive
 
 pytestmark = pytest.mark.skipif(not SHARED_DATA.is_dir(), reason="there is no folder of test models")
 LONG_S = 60.0
@@ -386,7 +387,7 @@ def test_reports_survive_an_agent_that_is_away(tmp_path: Path, agent: FakeAgent,
         until(lambda: agent.tally.get("inferenceNumber") == 3)
 
 
-@pytest.mark.parametrize("role", Role)
+@pytest.mark.parametrize("role", [Role.EDGE, *exhaustive(Role.CLOUD)])
 def test_a_worker_that_says_that_it_runs_takes_connections(here: Site, agent: FakeAgent, role: Role) -> None:
     took = list[bool]()
 
@@ -427,7 +428,7 @@ def test_a_camera_that_dies_is_told_and_taken_up_again_when_it_is_back(here: Sit
         assert agent.info()["status"] == "running"
 
 
-@pytest.mark.parametrize("role", Role)
+@pytest.mark.parametrize("role", [Role.EDGE, *exhaustive(Role.CLOUD)])
 def test_a_regressor_is_not_taken_for_a_classifier_that_nobody_named(
     here: Site, role: Role, capfd: pytest.CaptureFixture[str]
 ) -> None:

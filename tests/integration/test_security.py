@@ -24,6 +24,7 @@ from tests.harness.api import Api, png, pngs, small_model
 from tests.harness.changing_files import contents_of, paths_below
 from tests.harness.deployment import Deployment
 from tests.harness.until import until
+from tests.harness.variants import exhaustive
 
 SECRET_KEY = "bench"
 """As the deployment sets it."""
@@ -152,14 +153,8 @@ def assert_inert(answer: httpx.Response) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "../../../../tmp/evil.png",
-        "/etc/evil.png",
-        "C:\\evil.png",
-        "a\u202eb.png",
-        "é模.png",
-        "x" * 3000,
-        "..",
-        "%00.png",
+        *["../../../../tmp/evil.png", "x" * 3000, "%00.png"],
+        *exhaustive("/etc/evil.png", "C:\\evil.png", "a\u202eb.png", "é模.png", ".."),
     ],
 )
 def test_a_hostile_name_makes_no_file_of_its_own(service: Deployment, name: str) -> None:

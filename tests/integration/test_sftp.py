@@ -15,6 +15,7 @@ from app.accounts.model import Role
 from app.homes.sftp.builtin.session import MAX_LOGGED
 from tests.harness.sftp import SftpServer, has_client, kill
 from tests.harness.until import PATIENCE_S, until
+from tests.harness.variants import exhaustive
 
 pytestmark = [pytest.mark.sftp, pytest.mark.skipif(not has_client(), reason="OpenSSH's client is not installed")]
 MIB = 1 << 20
@@ -131,7 +132,7 @@ def test_a_result_is_kept_by_renaming_it_from_jobs_to_models(server: SftpServer,
     assert (home / "models" / "kept.onnx").read_bytes() == b"w"
 
 
-@pytest.mark.parametrize("top", ["datasets", "models", "code", "jobs", "trash", "trash/jobs", "tmp"])
+@pytest.mark.parametrize("top", ["datasets", "trash/jobs", *exhaustive("models", "code", "jobs", "trash", "tmp")])
 def test_the_folders_of_a_home_stay(server: SftpServer, name: str, home: Path, top: str) -> None:
     output = server.batch(
         name, f"-rename {top} models/away", f"-rmdir {top}", "mkdir models/empty", f"-rename models/empty {top}"
@@ -330,7 +331,11 @@ def test_what_only_tries_says_nothing(server: SftpServer, name: str, home: Path,
 
 # --- tricks -----------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
-    "path", ["/etc/passwd", "../../../../../../etc/passwd", "datasets/../../../../etc/passwd", "/proc/self/environ"]
+    "path",
+    [
+        *["/etc/passwd", "../../../../../../etc/passwd"],
+        *exhaustive("datasets/../../../../etc/passwd", "/proc/self/environ"),
+    ],
 )
 def test_no_path_leads_out(server: SftpServer, name: str, home: Path, tmp_path: Path, path: str) -> None:
     server.batch(name, f"get {path} {tmp_path / 'stolen'}", fails=True)

@@ -55,6 +55,7 @@ def test_the_server_is_there_while_it_is_used(server: SftpServer) -> None:
         until(lambda: not servers(server), what="nobody is connected any more")
 
 
+@pytest.mark.exhaustive  # a session that lasts shows it below
 def test_the_next_connection_finds_the_same_server(patient: SftpServer) -> None:
     patient.user("alice")
     until(lambda: not servers(patient), what="the first has ended")

@@ -145,6 +145,7 @@ def test_the_delay_that_is_told_is_what_the_stage_takes(cluster: VideoCluster) -
 
 
 # --- who decides ------------------------------------------------------------------------------------------
+@pytest.mark.exhaustive  # the planning's own tests show it
 def test_a_demand_is_in_the_next_decision(cluster: VideoCluster, sizes: str) -> None:
     uid = sizes
     cluster.choose(uid, "tells")
@@ -161,6 +162,7 @@ def test_a_demand_is_in_the_next_decision(cluster: VideoCluster, sizes: str) -> 
     assert cluster.http.post("/user/submit_job_user_constraint", json=wrong).status_code == 400
 
 
+@pytest.mark.exhaustive  # the planning's own tests show it
 def test_a_policy_that_raises_sleeps_or_answers_nonsense_changes_nothing_and_another_takes_over(
     cluster: VideoCluster, sizes: str
 ) -> None:
@@ -346,6 +348,7 @@ def watched(cluster: VideoCluster, uid: str) -> Iterator[Iterator[bytes]]:
         yield (picture for chunk in chunks for picture in reader.feed(chunk))
 
 
+@pytest.mark.exhaustive  # the web's and the runner's tests do
 def test_viewers_see_the_same_pictures_a_slow_one_slows_nobody_and_who_leaves_is_gone(cluster: VideoCluster) -> None:
     uid = cluster.submit(FACES, policy="edge_only")
     until(lambda: cluster.frames(uid))
@@ -369,6 +372,7 @@ def test_viewers_see_the_same_pictures_a_slow_one_slows_nobody_and_who_leaves_is
     until(lambda: httpx.get(health, trust_env=False).json()["viewers"] == 0)
 
 
+@pytest.mark.exhaustive  # the web's own tests show it
 def test_a_job_whose_node_has_not_begun_it_has_no_picture_yet(cluster: VideoCluster) -> None:
     with cluster.silent(OTHER):
         uid = cluster.submit(one_stage("sizes"), node=OTHER, policy="edge_only")

@@ -182,6 +182,7 @@ def test_a_killed_worker_comes_back(deployment: JointDeployment, standing: str) 
     deployment.reaches(standing, "Serving")
 
 
+@pytest.mark.exhaustive  # those of worker and agent do
 def test_a_program_of_the_users_is_the_worker_gets_its_parameters_and_fails_with_its_last_words(
     deployment: JointDeployment,
 ) -> None:
@@ -209,6 +210,7 @@ def test_a_program_of_the_users_is_the_worker_gets_its_parameters_and_fails_with
     deployment.remove("own")
 
 
+@pytest.mark.exhaustive  # a killed cloud of a worker shows it
 def test_a_cloud_that_goes_leaves_the_edge_answering_and_is_asked_again_when_it_is_back(
     deployment: JointDeployment, digits: list[bytes]
 ) -> None:
@@ -263,6 +265,7 @@ def test_a_service_deleted_while_its_node_is_away_ends_there_when_it_is_back(dep
     until(lambda: not is_alive(pid))
 
 
+@pytest.mark.exhaustive  # the agent's own tests show it
 def test_two_services_share_a_node_and_a_change_of_one_leaves_the_other_alone(
     deployment: JointDeployment, standing: str
 ) -> None:
@@ -416,6 +419,7 @@ def test_calibrations_that_are_begun_at_once_are_all_done(deployment: JointDeplo
     deployment.remove("calibrated")
 
 
+@pytest.mark.exhaustive  # the leases' contract shows it
 def test_of_those_who_watch_the_nodes_another_goes_on_when_one_is_told_to_end(deployment: JointDeployment) -> None:
     redis, controller = deployment.deployment.redis, deployment.controller
     assert controller is not None
