@@ -17,6 +17,7 @@ import pytest
 from tests.harness.paths import REPOSITORY
 from tests.harness.processes import Tracked
 from tests.harness.until import until
+from tests.harness.variants import exhaustive
 
 HOLDING = """
 import multiprocessing.forkserver, os, subprocess, time
@@ -93,7 +94,7 @@ def holding(folder: Path, command: list[str]) -> Iterator[tuple[subprocess.Popen
         run.wait()
 
 
-@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize("processes", [2, *exhaustive(1)])
 def test_sigterm_ends_it_as_ctrl_c_does(processes: int, tmp_path: Path) -> None:
     with holding(tmp_path, pytest_command(processes)) as (run, started):
         run.send_signal(signal.SIGTERM)

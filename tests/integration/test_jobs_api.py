@@ -97,9 +97,21 @@ def numbers(count: int, *shape: int) -> np.ndarray:
 @pytest.mark.parametrize(
     ("model", "images", "inputs"),
     [
-        pytest.param(small_model(), [("pictures.zip", zipped(pngs(4)))], {"x": (1, 3, 16, 16)}, id="a zip"),
+        pytest.param(
+            small_model(),
+            [("pictures.zip", zipped(pngs(4)))],
+            {"x": (1, 3, 16, 16)},
+            id="a zip",
+            marks=pytest.mark.exhaustive,
+        ),
         pytest.param(small_model(), pngs(5), {"x": (1, 3, 16, 16)}, id="many pictures"),
-        pytest.param(vector_model(), [("rows.npy", npy(numbers(8, 6)))], {"x": (1, 6)}, id="one npy"),
+        pytest.param(
+            vector_model(),
+            [("rows.npy", npy(numbers(8, 6)))],
+            {"x": (1, 6)},
+            id="one npy",
+            marks=pytest.mark.exhaustive,
+        ),
         pytest.param(
             vector_model(), [(f"{i}.npy", npy(numbers(1, 6))) for i in range(3)], {"x": (1, 6)}, id="many npy"
         ),

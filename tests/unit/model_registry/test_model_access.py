@@ -57,6 +57,7 @@ def test_a_model_is_its_owners_until_the_owner_shares_it(models: Models) -> None
     assert admitted() == ["alice"]
 
 
+@pytest.mark.slow
 def test_a_reference_names_versions_and_tags_and_the_card_says_so(models: Models) -> None:
     models.access.permit("alice", "m", LAB)
     names = (
@@ -78,6 +79,7 @@ def test_a_reference_names_versions_and_tags_and_the_card_says_so(models: Models
         assert card_found(models, "bob", name) is None, name
 
 
+@pytest.mark.slow
 def test_ones_own_jobs_and_models_come_first(models: Models, container: Container) -> None:
     models.access.permit("alice", "m", LAB)
     own = finished_job(container, "bob", name="alice/m", mark="own")
@@ -85,6 +87,7 @@ def test_ones_own_jobs_and_models_come_first(models: Models, container: Containe
     assert model is not None and (model.owner, model.job_id) == ("bob", own.job_id)
 
 
+@pytest.mark.slow
 def test_sharing_gives_no_other_verb(models: Models, container: Container) -> None:
     models.access.permit("alice", "m", EVERYBODY)
     for name in ("alice/m", "m"):
@@ -102,6 +105,7 @@ def test_sharing_gives_no_other_verb(models: Models, container: Container) -> No
     assert (entry.actor, entry.action, entry.detail) == ("alice", "model.access", {"allowed": None})
 
 
+@pytest.mark.slow
 def test_others_see_its_names_alone_and_a_new_model_of_the_name_is_not_shared(models: Models) -> None:
     assert models.access.seen_by("bob") == []
     models.access.permit("alice", "m", LAB)
@@ -127,6 +131,7 @@ def test_the_uses_of_others_have_no_names_unless_an_administrator_looks() -> Non
     ]
 
 
+@pytest.mark.slow
 def test_only_names_of_users_who_may_use_it_hold_a_model(models: Models) -> None:
     """Else anybody could keep a model from being removed, and learn that it is there."""
     models.access.permit("alice", "m", LAB)

@@ -6,6 +6,8 @@ import ast
 import re
 from collections.abc import Iterator
 
+import pytest
+
 from tests.harness.source_trees import source_trees
 
 MANY = 4
@@ -43,6 +45,7 @@ def is_command(function: Function) -> bool:
     return "typer." in arguments or any(name in ("url", "context") for name in parameters(function))
 
 
+@pytest.mark.slow
 def test_many_parameters_are_described() -> None:
     functions = [
         (f"{path}: {name}", name, function, docstring)

@@ -16,6 +16,7 @@ def module_trees() -> dict[str, ast.Module]:
     return {module_name(path): tree for path, tree in source_trees(*PACKAGES).items()}
 
 
+@pytest.mark.slow
 def test_nothing_imports_itself_by_way_of_others() -> None:
     graph = import_graph(module_trees())
     assert len(graph) > 500

@@ -36,6 +36,7 @@ def worker() -> Iterator[subprocess.Popen[bytes]]:
     process.communicate()
 
 
+@pytest.mark.slow
 def test_what_a_worker_and_its_children_use_is_told_by_kind(worker: subprocess.Popen[bytes]) -> None:
     cpu = CpuUse(is_whole=False)
 

@@ -20,6 +20,8 @@ from app.model_registry.cli import commands
 from app.model_registry.own_decoder import store_decoder
 from tests.harness.models.vision import answering, card, opened, plain, save
 
+pytestmark = pytest.mark.slow  # each of them starts a process
+
 DOCUMENT = Path(__file__).parents[4] / "docs/joint-inference.md"
 FAULTS = """
 import os, socket, time

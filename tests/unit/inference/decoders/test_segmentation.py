@@ -50,6 +50,7 @@ def raster(box: Box) -> np.ndarray:
     return np.asarray(image)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_transposed", [False, True])
 @pytest.mark.parametrize("seed", range(4))
 def test_masks_are_those_of_the_prototypes_cut_by_their_box(seed: int, is_transposed: bool) -> None:

@@ -119,6 +119,7 @@ def test_a_model_that_mixes_its_pictures_does_not_answer_alike(tmp_path: Path) -
     assert not answers_alike(Mixing(counted(tmp_path)), inputs(3))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["cls_mobilenet_v2_128_dynamic_batch", "face_yunet_n_dynamic", "digits_big"])
 def test_real_models_answer_exactly_as_one_by_one(shared_data: Path, name: str) -> None:
     path = shared_data / "models" / f"{name}.onnx"

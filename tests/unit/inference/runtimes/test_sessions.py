@@ -63,6 +63,7 @@ def test_threads_that_have_no_work_soon_sleep() -> None:
     assert session_options(2).get_session_config_entry("session.intra_op.spin_duration_us") == sessions.SPIN_US == "20"
 
 
+@pytest.mark.slow
 def test_a_model_whose_nodes_share_weights_opens_as_it_is_where_they_cannot_be_unsigned(
     cpu: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -106,6 +107,7 @@ def test_what_cannot_be_opened_either_way_is_refused_in_words(cpu: Path) -> None
         open_session(b"no model", 1)
 
 
+@pytest.mark.slow
 def test_a_nef_keeps_unsigned_weights_for_it_may_run_on_another_cpu(cpu: Path, tmp_path: Path) -> None:
     """Converted where the kernel speaks of VNNI. The CPU itself may lack it: then int8 overflows in the comparison."""
     folder = work_folder(tmp_path / "job", convolutional(), pictures(4))
@@ -121,6 +123,7 @@ def test_a_nef_keeps_unsigned_weights_for_it_may_run_on_another_cpu(cpu: Path, t
     assert weight_types(folder / "out.bie", tmp_path) == {onnx.TensorProto.INT8}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cpu_flags", ["flags : avx2\n", None], ids=["as without VNNI", "as this CPU is"])
 def test_a_nef_agrees_bit_by_bit_with_its_bie_on_every_cpu(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cpu_flags: str | None
@@ -142,6 +145,7 @@ def pooled() -> onnx.ModelProto:
     return model_of(nodes, {"x": SHAPE}, {"y": [1, 16, 16, 16]}, weights)
 
 
+@pytest.mark.slow
 def test_integers_are_pooled_in_the_order_that_has_a_fast_kernel_which_changes_no_bit(tmp_path: Path) -> None:
     folder = work_folder(tmp_path / "job", pooled(), pictures(4))
     run_all(folder)

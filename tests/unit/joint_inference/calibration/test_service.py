@@ -84,6 +84,7 @@ def of(swept: Sweep, algorithm: str, **parameters: str) -> Setting:
     return next(s for s in swept.settings if s.algorithm == algorithm and parameters.items() <= s.parameters.items())
 
 
+@pytest.mark.slow
 def test_the_digits_are_as_good_as_was_measured(digits_sweep: Sweep) -> None:
     assert digits_sweep.kind is Kind.ACCURACY and digits_sweep.samples == 899
     assert round(digits_sweep.edge_only, 4) == 0.8387 and round(digits_sweep.cloud_only, 4) == 0.9733
@@ -371,6 +372,7 @@ def test_both_models_answer_and_the_best_setting_goes_into_the_service(
     assert not list(calibrations.objects.list(f"calibrations/{made.calibration_id}/samples"))
 
 
+@pytest.mark.slow
 def test_samples_that_cannot_be_read_are_counted(calibrations: Calibrations, tmp_path: Path) -> None:
     made = asked(calibrations, packed(tmp_path, a_png=png(mode="L"), b_png=b"damaged", c_png=png(mode="L")))
     calibrations.run(made.calibration_id, now=now())

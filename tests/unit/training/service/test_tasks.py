@@ -299,6 +299,7 @@ def test_of_a_huge_log_no_more_is_read_than_is_shown(
     assert read[0] < 1 << 20
 
 
+@pytest.mark.slow
 def test_a_log_without_ends_of_lines_is_cut(tasks: Tasks, task: Task, run: Callable[..., Task], folder: Path) -> None:
     run(task)
     (folder / "driver.log").write_bytes(b"x" * (20 << 20))

@@ -195,6 +195,7 @@ def opened(kind: str, folder: Path, name: str) -> Any:
     return stage_class(kind)([ModelFile(card, file)], {})
 
 
+@pytest.mark.slow
 def test_the_sample_finds_its_heads_and_where_they_look(tmp_path: Path) -> None:
     folder = make_sample(tmp_path, ExitStack())
     assert sum(file.stat().st_size for file in folder.iterdir()) < 1 << 20
@@ -214,6 +215,7 @@ def test_the_sample_finds_its_heads_and_where_they_look(tmp_path: Path) -> None:
             assert abs(yaw - true_yaw) < 10 and abs(pitch - true_pitch) < 10
 
 
+@pytest.mark.slow
 def test_the_rules_of_the_demonstration_hold_on_its_clip_at_four_frames_a_second(tmp_path: Path) -> None:
     folder = make_sample(tmp_path, ExitStack(), has_walker=True)
     rules = RULE_SET.read(RULES)
@@ -239,6 +241,7 @@ def test_without_mosquitto_the_demonstration_has_no_broker_and_says_so(
     assert "Mosquitto is not installed" in _where_to(None)
 
 
+@pytest.mark.slow
 def test_the_sample_goes_with_what_started_it_unless_its_data_is_kept(tmp_path: Path) -> None:
     with ExitStack() as stack:
         gone = make_sample(None, stack)
@@ -255,6 +258,7 @@ def test_without_pyav_the_sample_says_what_to_install(tmp_path: Path, monkeypatc
     assert "modelmill[edge]" in refused.value.hint
 
 
+@pytest.mark.slow
 def test_the_scene_of_a_camera_has_a_rule_for_whoever_comes_and_is_opened_again(tmp_path: Path) -> None:
     """A file stands for the device."""
     sample_clip.draw_clip(tmp_path / CLIP)

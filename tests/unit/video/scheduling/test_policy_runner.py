@@ -147,6 +147,7 @@ def test_a_policys_words_are_made_fit_for_a_log(policy_runner: PolicyRunner) -> 
     assert asked(policy_runner, "raises_odd_things").reason.startswith("raises_odd_things raised: ValueError: a  b.")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("policy", "outcomes", "message"),
     [
@@ -237,6 +238,7 @@ def test_where_no_process_can_be_started_the_last_plan_stays(
     assert asked(policy_runner, "good").outcome == "new"
 
 
+@pytest.mark.slow
 def test_threads_share_a_policy_runner(policy_runner: PolicyRunner) -> None:
     outcomes: list[str] = []
     work = ["good", "raises", "prints", "dies"] * 3

@@ -16,6 +16,8 @@ from app.conversion.toolchains.host.equivalence import prove
 from app.conversion.toolchains.host.saturating_outputs import logits_of
 from tests.harness.models.host import arrays, model_of, random_weights, run_all, work_folder
 
+pytestmark = pytest.mark.slow  # nearly each of them converts a model
+
 SIDE, SAMPLES = 12, 6
 SHAPE = [1, 3, SIDE, SIDE]
 

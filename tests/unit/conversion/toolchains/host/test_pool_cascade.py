@@ -18,6 +18,8 @@ from app.conversion.toolchains.host.pool_cascade import cascade_pools
 from app.inference.runtimes.sessions import open_session, run
 from tests.harness.models.host import model_of, pictures, random_weights, run_all, work_folder
 
+pytestmark = pytest.mark.slow  # nearly each of them converts a model
+
 
 def pool(name: str, side: int, **attributes: Any) -> onnx.NodeProto:
     usual = {"kernel_shape": [side, side], "pads": [side // 2] * 4} | attributes

@@ -31,6 +31,8 @@ from tests.harness.models.host import arrays, run_all, work_folder
 from tests.unit.conversion.toolchains.host.search.test_search import Picture
 from tests.unit.conversion.toolchains.host.test_faint_outputs import SAMPLES, SHAPE, detector, model_of
 
+pytestmark = pytest.mark.slow  # nearly each of them converts a model
+
 BRIGHT, OFFSET = 20.0, -12.0
 """Bright samples have a mask; one that is not has e⁻¹² everywhere."""
 JUDGED = Split((0,) * SAMPLES, 1, (0,), None)

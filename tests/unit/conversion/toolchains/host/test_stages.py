@@ -40,6 +40,7 @@ def converted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[Stag
     return folder, {stage: result.report for stage, result in run_all(folder).items()}
 
 
+@pytest.mark.slow
 def test_the_onnx_report_tells_what_the_model_is_and_was(converted: tuple[Path, dict[Stage, dict]]) -> None:
     report = converted[1][Stage.ONNX]
     assert report["model"]["inputs"][0]["shape"] == [1, 3, 16, 16]
@@ -149,6 +150,7 @@ def test_scratch_files_are_gone_or_in_scratch(converted: tuple[Path, dict[Stage,
     assert names <= {"model.onnx", "ref_images", "scratch", "out.onnx", "out.bie", "out.nef"}
 
 
+@pytest.mark.slow
 def test_progress_rises_to_one_and_the_log_is_readable_and_free_of_the_quantizers_noise(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -180,6 +182,7 @@ def test_every_method_and_activation_type_gives_a_usable_bie(tmp_path: Path, met
     assert reports[Stage.NEF].report["agreement"]["bit_true"]
 
 
+@pytest.mark.slow
 def test_an_old_opset_with_weights_among_its_inputs_is_upgraded(tmp_path: Path) -> None:
     model = convolutional(opset=9)
     model.graph.node[-1].attribute[0].i = 1
@@ -236,6 +239,7 @@ def test_a_folder_to_report_on_holds_some_of_the_samples_and_not_all(
         run_stage(Stage.BIE, folder, options)
 
 
+@pytest.mark.slow
 def test_a_folder_of_samples_to_report_on_sets_no_range(tmp_path: Path) -> None:
     options = Options(quantization=HostQuantization(report_images="report"))
     folder = work_folder(tmp_path, convolutional(), pictures(6))
@@ -248,6 +252,7 @@ def test_a_folder_of_samples_to_report_on_sets_no_range(tmp_path: Path) -> None:
     assert (report["judgement"]["is_own_set"], report["judgement"]["n"]) == (True, 2)
 
 
+@pytest.mark.slow
 def test_a_damaged_picture_moves_none_of_those_to_report_on(tmp_path: Path) -> None:
     quantization = HostQuantization(report_images="report")
     options = Options(quantization=quantization, allow_damaged_images=True)
@@ -260,6 +265,7 @@ def test_a_damaged_picture_moves_none_of_those_to_report_on(tmp_path: Path) -> N
     assert (judgement["is_own_set"], judgement["report"], judgement["calibrate"]) == (True, 1, 4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("goal", ["none", "snr>=20"])
 def test_labels_tell_how_right_both_models_are(tmp_path: Path, goal: str) -> None:
     folder = work_folder(tmp_path, classifier(), pictures(40))
@@ -294,6 +300,7 @@ def share_right(folder: Path, file: str, truth: dict[str, int]) -> float:
     return right / len(truth)
 
 
+@pytest.mark.slow
 def test_excluded_nodes_stay_in_float(tmp_path: Path) -> None:
     options = Options(quantization=HostQuantization(exclude_nodes=("conv1",)))
     folder = work_folder(tmp_path, convolutional(), pictures(3))
@@ -333,6 +340,7 @@ def test_nan_that_only_appears_in_calibration_is_named_there(tmp_path: Path) -> 
         run_stage(Stage.BIE, folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("goal", ["snr>=20", "none"])
 def test_an_infinity_that_no_output_shows_stays_in_float_and_fails_nothing(tmp_path: Path, goal: str) -> None:
     nodes = [
@@ -351,6 +359,7 @@ def test_an_infinity_that_no_output_shows_stays_in_float_and_fails_nothing(tmp_p
     assert report["quality"]["outputs"][0]["snr_db"]["mean"] > 10
 
 
+@pytest.mark.slow
 def test_a_constant_that_no_scale_can_hold_stays_in_float(tmp_path: Path) -> None:
     nodes = [
         helper.make_node("Conv", ["x", "w"], ["c"], "conv1"),
@@ -383,6 +392,7 @@ def test_a_bie_without_reference_images_is_refused(tmp_path: Path) -> None:
         run_stage(Stage.BIE, folder)
 
 
+@pytest.mark.slow
 def test_a_damaged_image_is_named_or_left_out_as_the_user_allows(tmp_path: Path) -> None:
     folder = work_folder(tmp_path, convolutional(), pictures(3))
     (folder / "ref_images" / "zzz.png").write_bytes(b"\x89PNG\r\n\x1a\nbroken")
@@ -433,6 +443,7 @@ def test_a_model_that_is_quantized_already_is_kept_as_it_is(
     assert reports[Stage.NEF].report["agreement"]["bit_true"]
 
 
+@pytest.mark.slow
 def test_an_operator_that_newer_opsets_dropped_is_converted(tmp_path: Path) -> None:
     nodes = [
         helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]),

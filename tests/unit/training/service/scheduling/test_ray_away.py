@@ -59,6 +59,7 @@ def test_since_when_ray_is_away_outlives_the_scheduler(bench: Bench, ray: Script
     assert bench.shown.view.unreachable_since == to_text(BEGIN)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["job", "nodes", "placement_groups", "submit", "stop", "log", "log_tail"])
 def test_whatever_call_finds_ray_away_all_goes_on_when_it_is_back(bench: Bench, ray: ScriptedRay, what: str) -> None:
     ends = bench.running("ends", 2, backfill=True)

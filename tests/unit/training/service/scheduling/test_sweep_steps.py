@@ -93,6 +93,7 @@ def test_what_ended_tasks_reached_outlives_their_folders(bench: Bench, ray: Scri
     assert best is not None and best.value == 0.5
 
 
+@pytest.mark.slow
 def test_a_search_goes_on_by_what_its_tasks_reported_also_after_a_restart(bench: Bench, ray: ScriptedRay) -> None:
     sweep_id = submitted(bench, **SEARCH, concurrency=2)
     begin_all(bench, ray)
@@ -198,6 +199,7 @@ def test_a_sweep_outlives_data_homes_that_are_away(bench: Bench, ray: ScriptedRa
     assert len(shown(bench, sweep_id).rows) == 2
 
 
+@pytest.mark.slow
 def test_a_search_ends_if_task_after_task_reports_nothing(bench: Bench, ray: ScriptedRay) -> None:
     sweep_id = submitted(bench, **(SEARCH | {"most": 20}), concurrency=1)
     begin_all(bench, ray)

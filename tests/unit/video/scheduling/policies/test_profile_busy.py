@@ -47,6 +47,7 @@ def _with_the_big(ran: Ran) -> list[float]:
     return [at for at, reason in ran.reasons if BIG in reason]
 
 
+@pytest.mark.slow
 def test_models_that_were_too_much_for_a_busy_node_are_tried_in_no_size_for_a_minute() -> None:
     """With the small ones the node is in time, and what is measured of them says that it has become fast."""
     ran = _alone(seconds=60.0, busy_until=60.0)
@@ -61,6 +62,7 @@ def test_models_that_were_too_much_are_tried_as_soon_as_the_node_has_less_to_do(
     assert all(took <= HI for at, took in ran.e2e if at > SETTLED)
 
 
+@pytest.mark.slow
 def test_a_node_that_others_use_from_the_beginning_is_not_trusted_with_what_only_a_fair_share_would_do() -> None:
     for fps in (10.0, 12.0, 24.0, 30.0):
         ran = _with_a_good_link(fps, busy_from=0.0)

@@ -78,6 +78,7 @@ def test_an_edge_that_keeps_up_alone_keeps_its_frames_and_is_late_as_seldom_as_t
     assert not ran.changed_at
 
 
+@pytest.mark.slow
 def test_a_moment_of_lateness_of_the_edge_alone_is_waited_out_and_lasting_lateness_is_not() -> None:
     moment = SimulatedJob(
         _fast, hi=HI, costs=EVEN_NODES, is_told=True, slowed=lambda at: 10.0 if 20 <= at < 20.1 else 1.0

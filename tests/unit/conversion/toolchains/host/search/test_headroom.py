@@ -21,6 +21,8 @@ from app.kit.sandbox.errors import StageFailed
 from tests.harness.models import small
 from tests.unit.conversion.toolchains.host.search.test_search import CHANNELS, LEVELS, SIDE, Picture
 
+pytestmark = pytest.mark.slow  # nearly each of them converts a model
+
 FAR = 1000.0
 """Between two layers all values lie so far from zero, beside about one by which they differ."""
 WITHOUT = ", without headroom"

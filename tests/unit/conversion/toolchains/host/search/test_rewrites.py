@@ -30,6 +30,8 @@ from app.kit.sandbox.errors import StageFailed
 from tests.harness.models.host import model_of, random_weights
 from tests.unit.conversion.toolchains.host.search.test_search import Picture, network, pictures, snr_db
 
+pytestmark = pytest.mark.slow  # nearly each of them converts a model
+
 TOKENS, WIDTH, WIDE = 6, 16, 60.0
 
 

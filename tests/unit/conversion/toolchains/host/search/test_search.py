@@ -113,6 +113,7 @@ def test_what_holds_the_goal_in_8_bits_gets_no_16() -> None:
     assert sum(one["is_taken"] for one in result.search["candidates"]) == 1
 
 
+@pytest.mark.slow
 def test_a_wide_channel_is_helped_by_as_few_tensors_in_16_bits_as_hold_the_goal() -> None:
     result = searched("snr>=30", outlier=40.0, activation="Softplus")
     assert result.goal["is_reached"], result.search["candidates"]
@@ -124,6 +125,7 @@ def test_a_wide_channel_is_helped_by_as_few_tensors_in_16_bits_as_hold_the_goal(
     assert {one["verdict_code"] for one in cheaper} == {"below_goal"}
 
 
+@pytest.mark.slow
 def test_a_wide_channel_before_a_relu_is_equalized_and_needs_no_16_bits() -> None:
     result = searched("snr>=30", outlier=40.0)
     taken = result.search["candidates"][result.search["taken"]]
@@ -132,6 +134,7 @@ def test_a_wide_channel_before_a_relu_is_equalized_and_needs_no_16_bits() -> Non
     assert "equalization" in [step["kind"] for step in taken["steps"]]
 
 
+@pytest.mark.slow
 def test_what_holds_on_these_pictures_but_not_from_nearer_or_darker_is_not_taken() -> None:
     candidates = (result := searched("snr>=24", side=20)).search["candidates"]
     first, taken = candidates[0], candidates[result.search["taken"]]
@@ -148,6 +151,7 @@ def snr_db(exact: Any, quantized: Any, arrays: Mapping[str, Array]) -> float:
     return float(10 * np.log10(np.square(x).sum() / np.square(x - y).sum()))
 
 
+@pytest.mark.slow
 def test_where_8_bits_hold_the_goal_at_once_only_8_bits_are_tried_and_the_best_is_taken() -> None:
     candidates = searched("snr>=20").search["candidates"]
     assert len(candidates) > 4 and {one["tensors_16"] for one in candidates} == {0}
@@ -195,6 +199,7 @@ def test_the_first_layer_that_misses_the_goal_is_told_with_its_pictures_and_chan
     assert searched("snr>=20").search["first_bad"] is None, "8 bits hold it"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("goal", "outlier"), [("snr>=20", 1.0), ("snr>=30", 40.0), ("snr>=60", 40.0)])
 def test_the_steps_of_a_candidate_make_it_again_without_a_search(goal: str, outlier: float) -> None:
     earlier = searched(goal, outlier=outlier)
@@ -228,6 +233,7 @@ def test_steps_of_another_model_are_refused_by_the_name_of_what_it_lacks() -> No
         searched("", steps=[{"kind": "range", "method": "mse"}, {"kind": "int16", "tensors": ["no_such"]}])
 
 
+@pytest.mark.slow
 def test_the_model_that_is_handed_out_computes_what_the_report_says() -> None:
     result = searched("snr>=30", outlier=40.0)
     snr = [snr_db(network(outlier=40.0), result.model, picture.arrays) for picture in pictures(9)]
@@ -235,6 +241,7 @@ def test_the_model_that_is_handed_out_computes_what_the_report_says() -> None:
     assert np.mean(snr) >= 30
 
 
+@pytest.mark.slow
 def test_with_all_in_16_bits_a_model_is_nearly_exact() -> None:
     """The bias too: onnxruntime would give one in float a scale that no int32 holds."""
     taken = max(searched("snr>=89").search["candidates"], key=lambda one: one["tensors_16"])
@@ -242,6 +249,7 @@ def test_with_all_in_16_bits_a_model_is_nearly_exact() -> None:
     assert taken["snr_db"] > 60
 
 
+@pytest.mark.slow
 def test_without_time_to_measure_tensors_alone_all_get_16_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tensor_search, "SENSITIVITY_SHARE", 0.0)
     result = searched("snr>=60")
@@ -249,6 +257,7 @@ def test_without_time_to_measure_tensors_alone_all_get_16_bits(monkeypatch: pyte
     assert result.search["candidates"][-1]["tensors_16"] == 7 and result.goal["is_reached"]
 
 
+@pytest.mark.slow
 def test_a_goal_out_of_reach_takes_the_best_and_says_so() -> None:
     result = searched("snr>=89")
     assert not result.goal["is_reached"]
@@ -286,6 +295,7 @@ def test_from_thirty_pictures_on_the_result_is_reported_on_others() -> None:
     assert (np.mean(own), np.min(own)) == pytest.approx((judgement["mean_db"], judgement["min_db"]), abs=0.01)
 
 
+@pytest.mark.slow
 def test_a_task_that_is_not_known_is_said_to_be_why_a_drop_cannot_be_judged() -> None:
     result = searched("drop<=1%")
     assert not result.goal["is_reached"]
@@ -306,6 +316,7 @@ class Errors:
         return 50.0 * max(self.shares) if self.shares else None
 
 
+@pytest.mark.slow
 def test_a_drop_is_counted_by_what_is_known_of_each_picture() -> None:
     result = searched("drop<=1%", outlier=40.0, activation="Softplus", count=30, meter_of=Errors)
     candidates = result.search["candidates"]
@@ -313,6 +324,7 @@ def test_a_drop_is_counted_by_what_is_known_of_each_picture() -> None:
     assert candidates[result.search["taken"]]["drop_percent"] <= 1
 
 
+@pytest.mark.slow
 def test_a_missed_goal_of_the_task_names_its_first_bad_layer_by_the_task(capsys: pytest.CaptureFixture[str]) -> None:
     result = searched("drop<=0.001%", outlier=40.0, activation="Softplus", count=30, meter_of=Errors)
     bad, candidates = result.search["first_bad"], result.search["candidates"]
@@ -324,6 +336,7 @@ def test_a_missed_goal_of_the_task_names_its_first_bad_layer_by_the_task(capsys:
     assert candidates[result.search["taken"]]["drop_percent"] == least, "not the one with the highest SNR"
 
 
+@pytest.mark.slow
 def test_a_goal_of_the_task_is_missed_if_the_pictures_that_report_miss_it() -> None:
     class OnlyTheLast(Errors):
         def add(self, sample: str, expected: Mapping[str, Array], actual: Mapping[str, Array]) -> None:
@@ -374,6 +387,7 @@ def test_without_a_candidate_that_holds_the_goal_of_the_task_the_one_that_loses_
     assert Trail(tried, is_by_task=True).best is tried[1] and Trail(tried).best is tried[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("goal", ["smallest", "fastest"])
 def test_the_smallest_and_the_fastest_stay_in_8_bits(goal: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Judge, "is_slower_than_float", lambda self, model: False)

@@ -30,6 +30,8 @@ from app.conversion.toolchains.journal import Journal
 from app.kit.sandbox.errors import StageFailed
 from tests.unit.conversion.toolchains.host.search.test_search import Picture, network, pictures
 
+pytestmark = pytest.mark.slow  # nearly each of them converts a model
+
 BRIGHT = 3.0
 
 
