@@ -285,6 +285,14 @@ def test_a_job_of_a_fetched_model_says_where_it_came_from_and_so_does_what_is_pu
     assert f"base_model: {REPO}\n" in card and f"from `hf://{REPO}:model.onnx`" in card
 
 
+def test_what_somebody_wrote_into_the_metadata_of_a_repository_outlives_the_next_push(
+    told: Container, hub: tuple[Hub, str]
+) -> None:
+    hub[0].files["org/described"] = {"README.md": b"---\nlicense: mit\n---\n# By hand\n"}
+    push(told, reported_job(told, "alice").job_id, "hf://org/described")
+    assert hub[0].files["org/described"]["README.md"].startswith(b"---\nlicense: mit\nlibrary_name: onnx\n")
+
+
 @pytest.mark.parametrize(
     ("origin", "source"),
     [("s3://models/a.onnx", "s3://models/a.onnx"), ("task:a", "task:a"), ("sweep:a", ""), ("", "")],

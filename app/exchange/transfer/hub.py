@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from app.exchange.errors import BadSource, SourceRefused, TransferFailed
@@ -14,6 +15,7 @@ from app.exchange.transfer.protocol import Access, Fetched, Progress
 from app.kit.errors import ExtraMissing
 from app.kit.text.untrusted_json import read_json
 
+CARD = "README.md"
 NAMED_AT_MOST = 8
 REFUSALS = {
     401: "the token is refused, or there is none",
@@ -61,7 +63,8 @@ def fetch(source: Source, folder: Path, access: Access, progress: Progress) -> F
 
 
 def push(target: Target, files: Mapping[str, Path], facts: Mapping[str, Any], access: Access) -> str:
-    """Push all files and a model card in one commit; a repository that is not there is made, a private one.
+    """Push all files and a model card in one commit; a repository that is not there is made, a private one. The
+    metadata of a card that is there stay.
 
     Args:
         files: path on this machine by name in the repository.
@@ -77,19 +80,31 @@ def push(target: Target, files: Mapping[str, Path], facts: Mapping[str, Any], ac
     from huggingface_hub import CommitOperationAdd
 
     api, errors = _open_api(access)
-    card = model_card(facts).encode()
-    operations = [
-        CommitOperationAdd("README.md", card),
-        *(CommitOperationAdd(name, str(path)) for name, path in files.items()),
-    ]
     try:
         api.create_repo(target.name, exist_ok=True, repo_type="model", private=True)
+        card = model_card(facts, _read_card(api, target.name))
+        operations = [
+            CommitOperationAdd(CARD, card.encode()),
+            *(CommitOperationAdd(name, str(path)) for name, path in files.items()),
+        ]
         api.create_commit(
             target.name, operations, commit_message=f"{facts['name'] or facts['job_id']}, converted by Modelmill"
         )
     except errors as error:
         raise TransferFailed(f"{target.text} did not accept the results: {_describe_error(error, access)}") from error
     return f"{access.hub_endpoint.rstrip('/')}/{target.name}"
+
+
+def _read_card(api: Any, repo: str) -> str:
+    """Returns the card of a repository; empty if it has none."""
+    from huggingface_hub.errors import EntryNotFoundError, RevisionNotFoundError
+
+    with TemporaryDirectory() as folder:
+        try:
+            path = api.hf_hub_download(repo, CARD, local_dir=folder)
+        except (EntryNotFoundError, RevisionNotFoundError):  # the latter as long as nothing was pushed
+            return ""
+        return Path(path).read_text(encoding="utf-8", errors="replace")
 
 
 def _open_api(access: Access) -> tuple[Any, tuple[type[Exception], ...]]:

@@ -37,6 +37,7 @@ QUALITY = {
     "latency_ms": ("Latency on the machine that converted it", "ms"),
     "fps": ("Frames per second, estimated", ""),
 }
+FRONT_MATTER = re.compile(r"\A\s*---[ \t]*$(.*?)^---[ \t]*$", re.DOTALL | re.MULTILINE)
 PIPELINE_TAGS = {
     "top1": "image-classification",
     "boxes": "object-detection",
@@ -46,16 +47,18 @@ PIPELINE_TAGS = {
 """The hub's name of a task, by its name here."""
 
 
-def model_card(facts: Mapping[str, Any]) -> str:
+def model_card(facts: Mapping[str, Any], former: str = "") -> str:
     """Returns the card as Markdown; its metadata are those of https://github.com/huggingface/hub-docs/blob/main/modelcard.md.
 
     Args:
         facts: {job_id, name, source, task, created_at, toolchain, platform, preprocess, metrics, files, versions},
             where files has the bytes of each by name.
+        former: the card that this one replaces; its metadata stay as they are, and those that it does not have are
+            added.
     """
     source = str(facts["source"])
     return CARD.format(
-        metadata=yaml.safe_dump(_build_metadata(facts), sort_keys=False),
+        metadata=_merge_metadata(_build_metadata(facts), former),
         title=facts["name"] or facts["job_id"],
         source=f" from `{source}`" if source else "",
         date=str(facts["created_at"])[:10],
@@ -79,6 +82,30 @@ def _build_metadata(facts: Mapping[str, Any]) -> JsonObject:
     if scheme == "hf":
         metadata |= {"base_model": re.split("[:@]", place)[0], "base_model_relation": "quantized"}
     return metadata
+
+
+def _merge_metadata(metadata: JsonObject, former: str) -> str:
+    """Returns the metadata as YAML, after the text of those in the former card: as somebody has written it."""
+    front_matter = FRONT_MATTER.match(former.replace("\r\n", "\n"))
+    kept = front_matter[1].lstrip("\n") if front_matter else ""
+    known = _read(kept)
+    if not isinstance(known, dict):
+        return _dump(metadata)
+    missing = {name: value for name, value in metadata.items() if name not in known}
+    merged = kept + _dump(missing)
+    return merged if _read(merged) == known | missing else _dump(missing | known)  # in braces, nothing can follow
+
+
+def _read(text: str) -> Any:
+    """Returns what the YAML says; None if it is none."""
+    try:
+        return yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError):
+        return None
+
+
+def _dump(metadata: JsonObject) -> str:
+    return yaml.safe_dump(metadata, sort_keys=False, allow_unicode=True) if metadata else ""
 
 
 def _list_measures(metrics: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -68,3 +68,22 @@ def test_quality_is_what_was_measured_of_the_model_and_not_what_measuring_took()
     )
     assert not any(name in text for name in ("cpu_s", "wall_s", "peak_bytes"))
     assert "- `out.nef`, 27,987 bytes" in text
+
+
+def test_metadata_that_somebody_wrote_into_the_card_stay_as_they_are_and_what_is_missing_is_added() -> None:
+    written = "license: apache-2.0  # by the legal department\nlanguage: no\ntags:\n- 工廠\n"
+    card = model_card({**FACTS, "task": "boxes"}, f"---\n{written}---\n# By hand\n".replace("\n", "\r\n"))
+    assert card.startswith(f"---\n{written}library_name: onnx\npipeline_tag: object-detection\n---\n# detector: 640\n")
+    assert model_card({**FACTS, "task": "boxes"}, card) == card, "once"
+
+
+@pytest.mark.parametrize(
+    "former", ["", "# No metadata\n\n---\nlicense: mit\n---\n", "---\n---\n", "---\n- a\n---\n", "---\n: [\n---\n"]
+)
+def test_a_card_without_metadata_that_can_be_read_is_replaced(former: str) -> None:
+    assert model_card(FACTS, former) == model_card(FACTS)
+
+
+def test_metadata_in_braces_stay_too() -> None:
+    metadata, _ = split(model_card(FACTS, "---\n{license: mit, tags: [own]}\n---\n"))
+    assert metadata == {"library_name": "onnx", "tags": ["own"], "license": "mit"}
