@@ -21,7 +21,7 @@ from app.accounts.service import OnChange
 from app.homes import store, token_bindings
 from app.homes.files import HomeFiles
 from app.homes.model import Quota, home_of
-from app.homes.sftp.backend import SftpAccountMissing, SftpBackend, SftpUnavailable
+from app.homes.sftp.backend import EMBEDDED, SftpAccountMissing, SftpBackend, SftpUnavailable
 from app.homes.sftp.credentials import hash_password, new_one_time_password
 from app.homes.store import PendingChange
 from app.kit.backoff import GrowingPause
@@ -214,8 +214,11 @@ class Outbox:
         with self.database.write() as conn:
             accounts.lock_admins(conn)
             users = lock_users(conn)
-            if store.facts(conn).get(fact) == value:  # another process was first
+            before = store.facts(conn).get(fact)
+            if before == value:  # another process was first
                 return
+            if fact == SERVER and (before or value != EMBEDDED):  # keys that users remove elsewhere must not come back
+                store.delete_accounts(conn)
             for user in users:
                 store.add_pending(conn, user.name, event, user.quota_bytes, at, quota_files=user.quota_files)
             store.put_fact(conn, fact, value)

@@ -10,6 +10,8 @@ from app.homes.model import Quota
 from app.kit.errors import NotFound, Unavailable
 
 NO_QUOTA = Quota()
+EMBEDDED = "embedded"
+"""The identity of the built-in server."""
 
 
 class SftpUnavailable(Unavailable):

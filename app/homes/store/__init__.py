@@ -26,6 +26,7 @@ from app.homes.store.sftp_accounts import (
     SftpAccount,
     change_account,
     delete_account,
+    delete_accounts,
     facts,
     get_account,
     put_account,

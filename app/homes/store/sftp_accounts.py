@@ -64,6 +64,10 @@ def delete_account(conn: Connection, user: str) -> bool:
     return conn.execute(sa.delete(door_accounts).where(door_accounts.c.user_name == user)).rowcount == 1
 
 
+def delete_accounts(conn: Connection) -> None:
+    conn.execute(sa.delete(door_accounts))
+
+
 def put_fact(conn: Connection, name: str, value: str) -> None:
     upsert(conn, door_facts, {"name": name, "value": value})
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from app.homes import store
 from app.homes.model import Quota
-from app.homes.sftp.backend import NO_QUOTA, SftpEndpoint, no_account
+from app.homes.sftp.backend import EMBEDDED, NO_QUOTA, SftpEndpoint, no_account
 from app.homes.sftp.credentials import hash_password
 from app.homes.store import SftpAccount
 from app.kit.sql import Database
@@ -23,7 +23,7 @@ class BuiltinBackend:
         self.database = database
         self.host = host
         self.port = port
-        self.identity = "embedded"
+        self.identity = EMBEDDED
 
     def create(self, user: str, home: str, password_hash: str, *, quota: Quota = NO_QUOTA) -> None:
         """See `SftpBackend.create`."""

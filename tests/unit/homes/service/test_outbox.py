@@ -31,6 +31,7 @@ from app.kit.clock import from_text, now, to_text
 from app.kit.sql import Database
 from app.kit.sql.migrations import move, upgrade
 from tests.standins.sftpgo import SftpgoStandin
+from tests.unit.homes.service.test_sftp_accounts import KEY
 
 LATER = timedelta(hours=1)
 
@@ -194,6 +195,26 @@ def test_another_sftp_server_gets_the_accounts_of_users_that_are_there_already(
     standin.requests.clear()
     homes.outbox.apply_due(now())
     assert standin.requests == []
+
+
+def test_keys_and_passwords_of_the_embedded_server_end_with_a_change_to_another(
+    tmp_path: Path, accounts: Accounts, database: Database, homes: Homes
+) -> None:
+    embedded = Homes(HomesOptions(tmp_path / "homes"), database, BuiltinBackend(database, host="here", port=1))
+    accounts.users.create("alice", Role.USER, by="admin")
+    embedded.outbox.apply_due(now())
+    embedded.sftp.set_keys("alice", [KEY], by="alice")
+    with database.read() as conn:
+        password_hash = store.get_account(conn, "alice").password_hash  # type: ignore[union-attr]
+
+    homes.outbox.apply_due(now())
+    with database.read() as conn:
+        assert store.get_account(conn, "alice") is None
+    embedded.outbox.apply_due(now())
+    with database.read() as conn:
+        account = store.get_account(conn, "alice")
+    assert account is not None and account.is_one_time
+    assert account.keys == () and account.password_hash != password_hash
 
 
 def test_several_at_once_tell_each_change_once(accounts: Accounts, homes: Homes, standin: SftpgoStandin) -> None:
