@@ -195,9 +195,10 @@ class JobAnswer(BaseModel):
         str,
         Field(
             description="the URI that the model was fetched from, or task:<id> of the training task that made it; "
-            "sweep:<id> for a job of a sweep; empty if it was uploaded"
+            "empty if it was uploaded"
         ),
     ]
+    sweep_id: Annotated[str, Field(description="the sweep that submitted the job; empty if none did")]
     forecast_s: Annotated[float | None, Field(description="seconds to its end, as expected when it was submitted")]
     notes: str
     keep: Annotated[bool, Field(description="whether its files are kept permanently")]

@@ -11,7 +11,7 @@ from uuid import uuid4
 from pydantic import ValidationError
 
 from app.conversion.errors import JobFinished
-from app.conversion.model import SWEEP, JobRecord
+from app.conversion.model import JobRecord
 from app.conversion.options import Options
 from app.conversion.service import Conversion
 from app.conversion.service.batches import BatchModel, Variant
@@ -206,7 +206,7 @@ class Sweeps:
 
     def note_end(self, record: JobRecord) -> None:
         """Stores the result of an ended job in the table of its sweep, if it has one."""
-        if record.origin.startswith(SWEEP):
+        if record.sweep_id:
             with self.database.write() as conn:
                 store.note_result(conn, record.job_id, result_of(record))
 
@@ -220,7 +220,7 @@ class Sweeps:
                     name=f"{entry.model_name}{BEFORE_VARIANT}{entry.variant}"[:200],
                     tags=sweep.tags,
                     options=Options.model_validate(entry.options),
-                    origin=f"{SWEEP}{sweep.sweep_id}",
+                    sweep_id=sweep.sweep_id,
                     job_id=entry.job_id,
                     no_cache=sweep.no_cache,
                 )

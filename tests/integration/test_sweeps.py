@@ -60,14 +60,29 @@ def test_every_model_meets_every_variant_and_what_is_refused_says_why(
     second = web.get(f"/jobs/{rows[1]['job_id']}").json()
     assert second["options"]["quantization"]["method"] == "entropy"
     assert second["options"]["preprocess"]["mean"] == [1.0, 2.0, 3.0]
-    assert second["origin"] == f"sweep:{sweep_id}"
+    assert (second["sweep_id"], second["origin"]) == (sweep_id, "")
     remembered = container.conversion.submissions.remembered(second["job_id"], second["owner"])
-    assert remembered.origin == "", "a job of the same files is none of the sweep"
+    assert remembered.sweep_id == "", "a job of the same files is none of the sweep"
     web.post(f"/jobs/{rows[0]['job_id']}/cancel")
     container.sweeps.submit_pending()
     rows = web.get(f"/sweeps/{sweep_id}").json()["rows"]
     assert [row["status"] for row in rows] == ["FAILED", "ONNX", "REFUSED", "REFUSED"]
     assert "is not the key" in rows[2]["problem"]
+
+
+def test_a_job_of_a_sweep_says_where_its_model_was_fetched_from(
+    web: Within, container: Container, models: list[dict[str, Any]]
+) -> None:
+    key = models[0]["model_key"]
+    own_id = key.split("/")[1]
+    owner = container.conversion.uploads.owner(own_id)
+    fetched = key.replace(own_id, container.conversion.uploads.begin(owner, origin="hf://org/detector"))
+    container.objects.copy(key, fetched)
+    entry = {**models[0], "model_key": fetched}
+    sweep_id = web.post("/sweeps", json={"models": [entry], "options": VARIANTS[:1]}).json()["sweep_id"]
+    assert container.sweeps.submit_pending() == 1
+    job = web.get(f"/jobs/{web.get(f'/sweeps/{sweep_id}').json()['rows'][0]['job_id']}").json()
+    assert (job["origin"], job["sweep_id"]) == ("hf://org/detector", sweep_id)
 
 
 def test_results_outlive_the_jobs_and_are_a_csv(

@@ -184,6 +184,8 @@ def _format_head(record: JsonObject) -> list[str]:
     ]
     if record.get("origin"):
         lines.append(f"origin   {record['origin']}")
+    if record.get("sweep_id"):
+        lines.append(f"sweep    {record['sweep_id']}")
     if record.get("queue_position") is not None:
         lines.append(f"queue    {record['queue_position']} ahead")
     if record.get("is_far_over_usual_time"):

@@ -13,7 +13,7 @@ from app.conversion.model.changes import (
     with_artifacts,
 )
 from app.conversion.model.fields import ARTIFACT, artifact_fields, edit_fields, from_fields, to_fields
-from app.conversion.model.origin import SWEEP, TASK, model_origin
+from app.conversion.model.origin import TASK, model_origin
 from app.conversion.model.record import (
     SNR_DB_MIN,
     TERMINAL,

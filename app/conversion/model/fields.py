@@ -8,6 +8,7 @@ from dataclasses import asdict
 from functools import lru_cache
 from typing import Any
 
+from app.conversion.model.origin import model_origin, sweep_of
 from app.conversion.model.record import (
     NOT_YET,
     STEPS,
@@ -49,6 +50,8 @@ def to_fields(record: JobRecord) -> dict[str, str]:
     }
     if record.forecast_s is not None:
         fields["forecast_s"] = f"{record.forecast_s:.3f}"
+    if record.sweep_id:
+        fields["sweep_id"] = record.sweep_id
     if record.no_cache:
         fields["no_cache"] = "1"
     if record.notes or record.keep:
@@ -64,6 +67,7 @@ def to_fields(record: JobRecord) -> dict[str, str]:
 def from_fields(fields: dict[str, str]) -> JobRecord:
     """Inverse of to_fields."""
     error = fields.get("error")
+    origin = fields.get("origin", "")  # which older records do not have
     return JobRecord(
         **{name: fields[name] for name in _TEXT_FIELDS},
         finished_at=fields.get("finished_at") or None,
@@ -80,7 +84,8 @@ def from_fields(fields: dict[str, str]) -> JobRecord:
             if name.startswith(ARTIFACT)
         },
         intake=_parse_parts(fields["intake"]),
-        origin=fields.get("origin", ""),  # which older records do not have
+        origin=model_origin(origin),
+        sweep_id=fields.get("sweep_id") or sweep_of(origin),
         forecast_s=float(fields["forecast_s"]) if "forecast_s" in fields else None,
         notes=fields.get("notes", ""),
         keep=fields.get("keep") == "1",

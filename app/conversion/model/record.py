@@ -168,8 +168,10 @@ class JobRecord:
     claim: str = ""
     """The claim of the worker that may report on the running stage; empty if there is none."""
     origin: str = ""
-    """The URI that the model was fetched from, or task:<id> of the training task that made it; sweep:<id> for a job of
-    a sweep; empty if the model was uploaded."""
+    """The URI that the model was fetched from, or task:<id> of the training task that made it; empty if it was
+    uploaded."""
+    sweep_id: str = ""
+    """The sweep that submitted the job; empty if none did."""
     forecast_s: float | None = None
     """Forecast of its duration in seconds, on submission; None if too few jobs had finished."""
     notes: str = ""
@@ -232,6 +234,7 @@ def submitted(
     inputs: dict[str, Artifact],
     intake: JsonObject,
     origin: str = "",
+    sweep_id: str = "",
     forecast_s: float | None = None,
     no_cache: bool = False,
 ) -> JobRecord:
@@ -242,6 +245,7 @@ def submitted(
         inputs: the uploaded files, by name.
         intake: the result of the checks of model and samples.
         origin: see JobRecord.
+        sweep_id: see JobRecord.
         forecast_s: the forecast of its duration in seconds, on submission; None: unknown.
         no_cache: every stage runs, without the cache.
     """
@@ -262,6 +266,7 @@ def submitted(
         artifacts=inputs,
         intake=intake,
         origin=origin,
+        sweep_id=sweep_id,
         forecast_s=forecast_s,
         no_cache=no_cache,
     )

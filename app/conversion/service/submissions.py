@@ -49,6 +49,8 @@ class Submission:
     options: Options = field(default_factory=Options)
     origin: str = ""
     """See JobRecord; if empty, that of the model at model_key is used."""
+    sweep_id: str = ""
+    """See JobRecord."""
     job_id: str = ""
     """Set by a caller that may submit again after a crash and must not create a second job; otherwise empty."""
     prediction: Mapping[str, Any] = field(default_factory=dict)
@@ -117,6 +119,7 @@ class Submissions:
                 inputs=inputs,
                 intake=intake,
                 origin=submission.origin,
+                sweep_id=submission.sweep_id,
                 forecast_s=self.admission.estimates.forecast_s(submission.options.toolchain.value),
                 no_cache=submission.no_cache,
             )

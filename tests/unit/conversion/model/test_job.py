@@ -163,6 +163,13 @@ def test_a_record_that_was_kept_before_origins_were_has_none() -> None:
     assert model.from_fields(fields) == replace(new_job(), origin="")
 
 
+def test_a_job_of_a_sweep_also_says_where_its_model_came_from() -> None:
+    record = replace(new_job(), origin="hf://org/detector", sweep_id="nightly")
+    assert model.from_fields(model.to_fields(record)) == record
+    former = {**model.to_fields(new_job()), "origin": "sweep:nightly"}
+    assert model.from_fields(former) == replace(new_job(), origin="", sweep_id="nightly")
+
+
 def test_progress_over_the_job_counts_the_stages_alike() -> None:
     live = model.live_fields(Stage.BIE, 60, "calibrating", started_at=NOW, now=NOW)
     record = model.from_fields({**model.to_fields(after(*ALL_THE_WAY[:3])), **live})
