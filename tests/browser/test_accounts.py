@@ -17,6 +17,7 @@ from tests.harness.browser.phone import Phone, opened_phone
 from tests.harness.conversion_jobs import finished_job
 from tests.harness.deployment import Deployment
 from tests.harness.users import Person, person
+from tests.harness.variants import exhaustive
 
 PAGES = [
     "/ui/account",
@@ -108,7 +109,7 @@ def test_a_page_fits_a_phone_in_chinese(chinese_phone: Phone, path: str) -> None
     assert chinese_phone.watch.complaints == []
 
 
-@pytest.mark.parametrize("has_script", [True, False])
+@pytest.mark.parametrize("has_script", [True, *exhaustive(False)])
 def test_a_user_is_created_given_a_token_and_signs_in_with_it(
     signed_in: SignedIn, open_context: OpenContext, has_script: bool
 ) -> None:

@@ -12,6 +12,7 @@ from tests.harness.api import pngs, small_model
 from tests.harness.browser.complaints import Watch
 from tests.harness.browser.drag_and_drop import drop
 from tests.harness.deployment import Deployment
+from tests.harness.variants import exhaustive
 
 FOLDER = "/ui/data/files/datasets"
 
@@ -21,7 +22,7 @@ def home(service: Deployment) -> Path:
     return service.settings().homes / "users" / "local"
 
 
-@pytest.mark.parametrize("has_script", [True, False])
+@pytest.mark.parametrize("has_script", [True, *exhaustive(False)])
 def test_files_are_sent_and_deleted_and_brought_back(
     open_context: OpenContext, home: Path, tmp_path: Path, has_script: bool
 ) -> None:
@@ -71,7 +72,7 @@ def test_what_is_there_already_is_told_and_the_rest_goes_on_after_it_was_allowed
     assert (home / "datasets/taken.csv").read_text() == "new"
 
 
-@pytest.mark.parametrize("has_script", [True, False])
+@pytest.mark.parametrize("has_script", [True, *exhaustive(False)])
 def test_a_model_and_a_folder_of_pictures_come_to_the_form_of_a_new_conversion(
     open_context: OpenContext, home: Path, has_script: bool
 ) -> None:

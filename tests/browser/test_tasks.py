@@ -20,6 +20,7 @@ from tests.harness.browser.phone import Phone, opened_phone
 from tests.harness.deployment import Deployment
 from tests.harness.training import tasks as task_scenes
 from tests.harness.training.tasks import TaskBuilder, begin, database_of, every_state, show_cluster
+from tests.harness.variants import exhaustive
 
 SCENES = (
     "succeeded",
@@ -189,7 +190,7 @@ def test_a_row_of_the_list_changes_by_itself_and_the_focus_stays(
         expect(link).to_be_focused()
 
 
-@pytest.mark.parametrize("has_script", [True, False])
+@pytest.mark.parametrize("has_script", [True, *exhaustive(False)])
 def test_a_task_is_cancelled_after_a_question(
     open_context: OpenContext, deployment: Deployment, ids: dict[str, str], has_script: bool
 ) -> None:
@@ -203,7 +204,7 @@ def test_a_task_is_cancelled_after_a_question(
     expect(page.locator(".title-line .badge")).to_have_text("Cancelled")
 
 
-@pytest.mark.parametrize("has_script", [True, False])
+@pytest.mark.parametrize("has_script", [True, *exhaustive(False)])
 def test_a_form_is_filled_in_previewed_and_submitted(
     open_context: OpenContext, ids: dict[str, str], watches: list[Watch], has_script: bool
 ) -> None:

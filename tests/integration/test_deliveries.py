@@ -24,6 +24,7 @@ from tests.harness.faults.deployment import FaultDeployment, Job
 from tests.harness.paths import REPOSITORY
 from tests.harness.until import PATIENCE_S, until
 from tests.harness.valkey import Valkey
+from tests.harness.variants import exhaustive
 
 ONCE = {"onnx": 1, "bie": 1, "nef": 1}
 DECLARED = """
@@ -110,7 +111,7 @@ def _spans_by_worker(records: list[JobRecord]) -> dict[str, list[tuple[str, str]
 
 # --- the same message twice -------------------------------------------------------------------------
 @pytest.mark.slow
-@pytest.mark.parametrize("step", ["onnx", "bie", "nef"])
+@pytest.mark.parametrize("step", ["bie", *exhaustive("onnx", "nef")])
 def test_a_stage_whose_message_comes_twice_runs_once(deployment: FaultDeployment, step: str) -> None:
     """Once beside the first, on another worker; once after it."""
     for queue in ("bie", step):
