@@ -156,7 +156,7 @@ def _stall(line: Line, finish: list[Job]) -> None:
     deployment.release("before-advance")
     for job in finish:
         job.release()
-    answer = httpx.get(f"{deployment.url}/jobs/{finish[0].job_id}", timeout=30)
+    answer = httpx.get(f"{deployment.url}/jobs/{finish[0].job_id}")
     assert (answer.status_code, answer.json()["error"]["can_retry"]) == (503, True)
     assert "Redis" in answer.json()["error"]["message"]
     time.sleep(max(0.0, ends_at - time.monotonic()))

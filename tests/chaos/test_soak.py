@@ -92,7 +92,7 @@ class Soak:
             self._kill(SCHEDULER if "scheduler" in fault.kind else fault.part, is_master="master" in fault.kind)
 
     def _cancel(self, job_id: str) -> None:
-        answer = httpx.post(f"{self.deployment.url}/jobs/{job_id}/cancel", timeout=30)
+        answer = httpx.post(f"{self.deployment.url}/jobs/{job_id}/cancel")
         assert answer.status_code in {200, 409}, answer.text
         if answer.status_code == 200:
             self.cancelled.add(job_id)

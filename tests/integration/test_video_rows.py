@@ -203,10 +203,12 @@ def test_a_place_whose_role_and_address_do_not_agree_is_refused(cluster: VideoCl
 
 
 def resources_of(cluster: VideoCluster, uid: str) -> dict[str, Any]:
-    """By the node's address: complete, and never old."""
-    resources: dict[str, Any] = cluster.http.get(f"{VIDEO}/jobs/{uid}/resources").json()["resources"]
+    """By the node's address: complete, and not old."""
+    resources: dict[str, Any] = until(
+        lambda: cluster.http.get(f"{VIDEO}/jobs/{uid}/resources").json()["resources"],
+        lambda resources: all(node["age_s"] <= 15 for node in resources.values()),
+    )
     assert set(resources) == set(ADDRESSES.values())
-    assert all(node["age_s"] <= 15 for node in resources.values())
     services = [node["service"]["sizes"] for node in resources.values()]
     assert all(service["n_process"] == 1 for service in services)
     assert all(0 < service["mem_ratio"] < 1 for service in services)

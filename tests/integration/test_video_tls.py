@@ -21,7 +21,7 @@ from app.kit.signatures.certificates import CertificateAuthority, new_request
 from app.video.model.job import ServicesContent, StageHost
 from app.video.model.stage_call import RAW, Call, Encoded
 from tests.harness.paths import SHARED_DATA
-from tests.harness.until import until
+from tests.harness.until import PATIENCE_S, until
 from tests.harness.video.stage_host import SECRET, VideoHost, stage_of
 
 pytestmark = pytest.mark.skipif(not SHARED_DATA.is_dir(), reason="there is no folder of test models")
@@ -119,7 +119,7 @@ def test_a_certificate_that_was_replaced_is_shown_without_a_restart(host: Encryp
     def shown() -> bytes:
         credentials = Credentials(*map(Path, host.caller))
         with (
-            socket.create_connection(("127.0.0.1", host.port), timeout=30) as plain,
+            socket.create_connection(("127.0.0.1", host.port), timeout=PATIENCE_S) as plain,
             credentials.client.wrap_socket(plain, server_hostname=tls_name(host.node)) as encrypted,
         ):
             return encrypted.getpeercert(binary_form=True) or b""

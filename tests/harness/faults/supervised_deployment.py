@@ -115,7 +115,7 @@ class SupervisedDeployment(FaultDeployment):
             self.container.store.delete(record.job_id)
 
     def shown(self, job: Job) -> tuple[int, dict[str, Any]]:
-        answer = httpx.get(f"{self.url}/jobs/{job.job_id}", timeout=30)
+        answer = httpx.get(f"{self.url}/jobs/{job.job_id}")
         return answer.status_code, answer.json()
 
     def below(self, part: str) -> list[int]:

@@ -64,7 +64,7 @@ def video_web(folder: Path, valkey: Valkey) -> Iterator[VideoWeb]:
     settings = settings_in(folder, valkey)
     app = create_app(settings)
     app.state.container.prepare()
-    with served(app) as url, httpx.Client(base_url=url, timeout=30, trust_env=False) as client:
+    with served(app) as url, httpx.Client(base_url=url, trust_env=False) as client:
         yield VideoWeb(app, settings, url, client)
 
 

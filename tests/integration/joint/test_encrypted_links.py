@@ -16,7 +16,7 @@ import pytest
 from PIL import Image
 
 from tests.harness.joint.deployment import JointDeployment, resource
-from tests.harness.until import until
+from tests.harness.until import PATIENCE_S, until
 from tests.harness.video.cluster import VIDEO
 from tests.harness.video.runner import video
 
@@ -81,7 +81,7 @@ def test_hard_samples_travel_encrypted_and_nobody_else_is_answered(
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     with (
-        socket.create_connection((host, int(port)), timeout=30) as raw,
+        socket.create_connection((host, int(port)), timeout=PATIENCE_S) as raw,
         pytest.raises(OSError, match=r"certificate required|closed|reset"),
         context.wrap_socket(raw) as stranger,
     ):

@@ -130,7 +130,7 @@ def test_a_stalled_line_carries_nothing_and_then_all(echo: tuple[str, int]) -> N
         connection.settimeout(0.2)
         with pytest.raises(TimeoutError):
             connection.recv(1)
-        connection.settimeout(30)
+        connection.settimeout(PATIENCE_S)
         link.stall(is_stalled=False)
         assert read(connection, 5) == b"later"
 

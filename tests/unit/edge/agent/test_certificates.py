@@ -18,6 +18,7 @@ from app.kit.files import write_whole
 from app.kit.network.tls import AUTHORITIES, CERTIFICATE, KEY, tls_name
 from app.kit.signatures.certificates import CertificateAuthority, new_request
 from app.nodes.model import Issuer, Side, TlsMode
+from tests.harness.until import until_async
 
 NOW = datetime.now(UTC).replace(microsecond=0)
 DAY = timedelta(days=1)
@@ -142,13 +143,10 @@ def test_the_loop_looks_at_once_when_the_node_has_registered_itself_again(tmp_pa
     async def scenario() -> None:
         certificate = certificate_of(tmp_path, web)
         looping = asyncio.create_task(certificate.run(lambda: changes.append(certificate.credentials is not None)))
-        async with asyncio.timeout(30):
-            while web.issued < 1 or not changes:
-                await asyncio.sleep(0.01)
-            web.revoked = ((1, NOW),)
-            certificate.look_soon()
-            while web.issued < 2:
-                await asyncio.sleep(0.01)
+        await until_async(lambda: web.issued >= 1 and changes)
+        web.revoked = ((1, NOW),)
+        certificate.look_soon()
+        await until_async(lambda: web.issued >= 2)
         looping.cancel()
         await asyncio.gather(looping, return_exceptions=True)
 

@@ -55,7 +55,7 @@ def serving(credentials: Credentials) -> Iterator[int]:
     listening = socket.create_server(("127.0.0.1", 0))
 
     def answer(raw: socket.socket) -> None:
-        raw.settimeout(30)
+        raw.settimeout(PATIENCE_S)
         try:
             with credentials.server.wrap_socket(raw, server_side=True) as connection:
                 connection.sendall(GREETING)
