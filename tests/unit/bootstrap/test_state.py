@@ -71,6 +71,7 @@ def test_an_application_has_a_container_and_what_is_the_webs_own(settings: Setti
     app.state.container.close()
 
 
+@pytest.mark.slow
 def test_only_one_module_reads_the_state_of_an_application() -> None:
     readers = {
         str(path.relative_to(REPOSITORY))

@@ -263,6 +263,7 @@ def test_what_becomes_a_pipe_while_it_is_opened_is_not_given_out(
         checked.open()
 
 
+@pytest.mark.slow
 def test_no_swap_between_check_and_use_shows_a_byte_from_outside(rules: PathRules, root: Path) -> None:
     (root / "users/alice/evil").symlink_to("../bob/datasets")
 

@@ -207,6 +207,7 @@ def converted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_a_host_nef_runs_with_the_preprocessing_it_was_converted_with(converted: Path) -> None:
     predictor = open_predictor(card(Format.NEF, toolchain="host"), converted / "out.nef", None, PredictorOptions())
     assert (predictor.runtime, predictor.why) == (f"{ORT} · host NEF", "")

@@ -179,6 +179,7 @@ def test_a_worker_in_a_state_that_there_is_not_is_refused_by_name() -> None:
         Heartbeat.from_json(sign)
 
 
+@pytest.mark.slow
 @given(JSON)
 def test_whatever_arrives_is_understood_or_refused(anything: Any) -> None:
     for operation in ("report", "acknowledge", anything):
@@ -189,6 +190,7 @@ def test_whatever_arrives_is_understood_or_refused(anything: Any) -> None:
             continue
 
 
+@pytest.mark.slow
 @given(JSON)
 def test_whatever_a_report_holds_is_understood_or_refused(anything: Any) -> None:
     for name in ("version", "address", "known", "report"):

@@ -77,6 +77,7 @@ def manual() -> dict[str, tuple[str, set[str]]]:
     return {name: (kind, set(re.findall(r"`(\w+)`", labels))) for name, kind, labels in ROW.findall(text)}
 
 
+@pytest.mark.slow
 def test_every_metric_that_a_query_names_is_exported(figures: Figures) -> None:
     named = {query: set(METRIC.findall(query)) for query in queries()}
     assert named and all(named.values())

@@ -178,6 +178,7 @@ def stalled() -> Iterator[tuple[str, threading.Event]]:
             goes_on.set()
 
 
+@pytest.mark.slow
 def test_a_stalled_cloud_holds_no_frame_up() -> None:
     with stalled() as (url, goes_on), joint(url, deadline_s=LONG_S, queue_size=100, senders=1) as inference:
         pending = [inference.submit(picture(255 if number % 2 else 0)) for number in range(60)]

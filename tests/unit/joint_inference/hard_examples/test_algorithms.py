@@ -127,6 +127,7 @@ def test_the_extremes_take_all_or_nothing() -> None:
     assert all(is_hard("Random", Prediction(), random_ratio="1") for _ in range(50))
 
 
+@pytest.mark.slow
 @given(scores=st.lists(SHARES, min_size=1, max_size=30), img=SHARES, box=SHARES, less=SHARES)
 def test_a_weaker_box_never_makes_an_ibt_sample_easier(
     scores: list[float], img: float, box: float, less: float

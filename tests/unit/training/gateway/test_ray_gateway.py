@@ -35,6 +35,7 @@ def imported(path: Path) -> set[str]:
     return {name.partition(".")[0] for name in names}
 
 
+@pytest.mark.slow
 def test_only_the_gateway_imports_ray():
     named = [path for path in SOURCES if re.search(r"\b(ray|grpc)\b", path.read_text())]
     assert [path for path in named if imported(path) & {"ray", "grpc"}] == [GATEWAY / "ray_gateway.py"]
@@ -132,6 +133,7 @@ def test_a_use_of_nodes_in_another_form_is_a_fault_of_rays(wrong: object) -> Non
         ray_translation.to_uses(wrong)
 
 
+@pytest.mark.slow
 def test_ray_still_has_these_names() -> None:
     """No machine of the tests has a GPU: the names are those of the installed source."""
     providers = pytest.importorskip("ray.dashboard.modules.reporter.gpu_providers")

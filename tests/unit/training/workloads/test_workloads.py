@@ -220,6 +220,7 @@ def test_a_quotation_mark_in_a_variable_reaches_no_image() -> None:
     assert submission(script(train_file=QUOTED)).env["MODELMILL_TRAIN_FILE"].endswith("'.parquet")
 
 
+@pytest.mark.slow
 def test_ray_takes_the_environment_of_an_image_and_its_container_gets_each_variable_as_it_is() -> None:
     """Ray's own check of a runtime environment, and its own command line for podman, which nobody runs here."""
     plugin = pytest.importorskip("ray._private.runtime_env.image_uri", reason="needs the extra train")

@@ -29,6 +29,7 @@ def test_a_lower_percentile_clips_more() -> None:
     assert ranges(Stream(8), "percentile", percentile=90.0)["x"][1] < ranges(Stream(8), "percentile")["x"][1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["minmax", "percentile", "entropy"])
 def test_a_thousand_samples_never_live_at_once(method: str) -> None:
     stream = Stream(1000)

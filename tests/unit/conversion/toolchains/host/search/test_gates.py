@@ -86,6 +86,7 @@ def test_a_gated_value_that_is_read_elsewhere_is_not_equalized() -> None:
     assert (done.tensors, done.left_in_float) == (frozenset(), frozenset())
 
 
+@pytest.mark.slow
 def test_the_search_equalizes_through_gates_and_keeps_8_bits() -> None:
     model, options = gated(wide=60.0), HostQuantization(goal="snr>=18")
     result = QuantizationSearch(

@@ -61,6 +61,7 @@ def test_a_folder_is_told_by_the_names_that_unpacking_gives() -> None:
     assert within(names, "nowhere") == ()
 
 
+@pytest.mark.slow
 def test_the_result_is_reported_on_the_set_of_ones_own() -> None:
     result = searched("snr>=20", count=9, reporting=OWN)
     judgement = result.judgement

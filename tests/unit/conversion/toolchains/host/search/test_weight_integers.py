@@ -220,6 +220,7 @@ def two_layers(*, are_integers: bool) -> Any:
     return onnx.shape_inference.infer_shapes(model_of(nodes, {"x": [1, 4, SIDE, SIDE]}, shape, weights))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("are_integers", "is_tried"), [(False, True), (True, False)])
 @pytest.mark.parametrize("goal", ["smallest", "snr>=90"])
 def test_weights_are_rounded_by_second_order_only_where_their_rounding_costs(
@@ -229,6 +230,7 @@ def test_weights_are_rounded_by_second_order_only_where_their_rounding_costs(
     assert ("weight_rounding" in kinds) == is_tried
 
 
+@pytest.mark.slow
 def test_what_cannot_be_run_with_weights_alone_in_8_bits_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     built = CandidateBuilder.built
 
