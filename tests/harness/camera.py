@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -50,9 +51,10 @@ class Camera:
 
 
 @contextmanager
-def camera(count: int | None = None) -> Iterator[Camera]:
+def camera(count: int | None = None, *, context: ssl.SSLContext | None = None) -> Iterator[Camera]:
+    """context: for HTTPS."""
     made = Camera(count)
-    with served(made.answer) as url:
+    with served(made.answer, context=context) as url:
         made.url = f"{url}/video"
         try:
             yield made

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -15,13 +16,15 @@ Answering = Callable[[BaseHTTPRequestHandler, bytes], None]
 class _Server(ThreadingHTTPServer):
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Writes a traceback, but not of a client that has gone, as clients of tests do."""
-        if not isinstance(sys.exception(), BrokenPipeError | ConnectionResetError):
+        if not isinstance(sys.exception(), BrokenPipeError | ConnectionResetError | ssl.SSLError):
             super().handle_error(request, client_address)
 
 
 @contextmanager
-def served(answering: Answering, *, protocol: str = "HTTP/1.0", port: int = 0) -> Iterator[str]:
-    """Its URL. port: 0 for any that is free. answering gets each GET and POST, with its body."""
+def served(
+    answering: Answering, *, protocol: str = "HTTP/1.0", port: int = 0, context: ssl.SSLContext | None = None
+) -> Iterator[str]:
+    """Its URL. port: 0 for any that is free. answering gets each GET and POST, with its body. context: for HTTPS."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = protocol
@@ -35,10 +38,12 @@ def served(answering: Answering, *, protocol: str = "HTTP/1.0", port: int = 0) -
             pass
 
     with _Server(("127.0.0.1", port), Handler) as running:
+        if context is not None:
+            running.socket = context.wrap_socket(running.socket, server_side=True)
         thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:
-            yield f"http://127.0.0.1:{running.server_port}"
+            yield f"http{'s' if context else ''}://127.0.0.1:{running.server_port}"
         finally:
             running.shutdown()
             thread.join()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import threading
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
@@ -16,10 +17,11 @@ TRICKLES_PER_S = 20
 
 
 class TcpProxy:
-    """Before 127.0.0.1:target. Open at first; runs in a thread of its own."""
+    """Before 127.0.0.1:target. Open at first; runs in a thread of its own. context: for TLS towards its clients."""
 
-    def __init__(self, target: int) -> None:
+    def __init__(self, target: int, *, context: ssl.SSLContext | None = None) -> None:
         self.target = target
+        self._context = context
         self.port = free_port()
         self.address = f"127.0.0.1:{self.port}"
         self._bytes_per_s: int | None = None
@@ -61,7 +63,7 @@ class TcpProxy:
     async def _open(self) -> None:
         self._flows.set()
         if self._server is None:
-            self._server = await asyncio.start_server(self._take, "127.0.0.1", self.port)
+            self._server = await asyncio.start_server(self._take, "127.0.0.1", self.port, ssl=self._context)
 
     async def _fall_silent(self) -> None:
         self._flows.clear()
@@ -98,7 +100,7 @@ class TcpProxy:
             data = await reader.read(max(1, rate // TRICKLES_PER_S) if rate else READ_BYTES)
             await self._flows.wait()
             if not data:
-                writer.write_eof()
+                (writer.write_eof if writer.can_write_eof() else writer.close)()  # with TLS there is no half of an end
                 return
             writer.write(data)
             await writer.drain()

@@ -19,6 +19,8 @@ UNAUTHORIZED = 401
 RETRIED = (UNAUTHORIZED, 408, 429)
 """Errors below 500 that are retried. A 500 itself is not, since a report that the web cannot process would block the
 others."""
+INSUFFICIENT_STORAGE = 507
+"""The web's object store is full, where pictures go and rows do not."""
 MOST_REFUSAL = 300
 """Characters that are kept of the web's reason."""
 logger = logging.getLogger(__name__)
@@ -93,22 +95,28 @@ class Outbox:
                 await self._pause(backoff.next_s())
 
     async def _send_all(self) -> None:
-        """Sends all reports.
+        """Sends all reports. Pictures for which the web has no room wait, and what is behind them goes on.
 
         Raises:
             Unreachable, ApiError: The rest has to be retried.
         """
-        while self._web.token and not self._web.is_refused and (entry := self._store.oldest()) is not None:
+        after, no_room = 0, None
+        while self._web.token and not self._web.is_refused and (entry := self._store.oldest(after=after)) is not None:
             try:
                 await self._web.post(entry.path, entry.body, entry.content_type)
             except ApiError as error:
                 self._web.is_refused = error.status == UNAUTHORIZED
+                if error.status == INSUFFICIENT_STORAGE and entry.is_replaceable:
+                    after, no_room = entry.number, error
+                    continue
                 if error.status > 500 or error.status in RETRIED:
                     raise
                 logger.warning("The web refuses a report to %s, which is dropped: %s", entry.path, error)
                 self._store.remove_refused(entry, f"{error.code}: {error.message}"[:MOST_REFUSAL])
             else:
                 self._store.remove_sent(entry)
+        if no_room is not None:
+            raise no_room
 
     async def _pause(self, seconds: float) -> None:
         try:

@@ -26,6 +26,8 @@ class OutboxEntry:
     path: str
     content_type: str
     body: bytes
+    is_replaceable: bool
+    """A newer one replaces it, such as a picture; otherwise it is kept until the web has accepted it."""
 
 
 @dataclass(frozen=True)
@@ -76,10 +78,14 @@ class ReportStore:
         if dropped:
             logger.warning("The web has been away for too long: %d of the oldest reports to it are lost.", dropped)
 
-    def oldest(self) -> OutboxEntry | None:
-        query = "SELECT id, path, content_type, body FROM outbox ORDER BY id LIMIT 1"
-        row = self._database.connection.execute(query).fetchone()
-        return OutboxEntry(*row) if row else None
+    def oldest(self, *, after: int = 0) -> OutboxEntry | None:
+        """Returns the oldest of those after this number; None: there is none."""
+        query = "SELECT id, path, content_type, body, replaces != '' FROM outbox WHERE id > ? ORDER BY id LIMIT 1"
+        row = self._database.connection.execute(query, (after,)).fetchone()
+        if row is None:
+            return None
+        number, path, content_type, body, is_replaceable = row
+        return OutboxEntry(number, path, content_type, body, bool(is_replaceable))
 
     def remove_sent(self, entry: OutboxEntry) -> None:
         """Succeeds on a full disk, too: the reports behind it are sent."""

@@ -15,6 +15,8 @@ from app.kit.network.addresses import without_credentials
 
 STREAMS = ("rtsp", "rtspt", "rtspu", "rtsps", "rtmp", "rtmps", "srt", "udp", "http", "https")
 """Allowed schemes; others of FFmpeg open files and programs, and must not come from users' texts."""
+CAMERAS = ("/dev/video", "/dev/v4l/")
+"""Beginnings of the paths of cameras of this machine."""
 
 
 def open_source(
@@ -64,8 +66,8 @@ def open_video_source(text: str) -> tuple[VideoSource, str, bool]:
 
 
 def is_live(text: str) -> bool:
-    """Returns whether it is live: a stream, or a camera or pipe of this machine."""
-    return is_stream(text) or Path(text).is_char_device() or Path(text).is_fifo()
+    """Returns whether it is live: a stream, or a camera (also one that is unplugged) or pipe of this machine."""
+    return is_stream(text) or text.startswith(CAMERAS) or Path(text).is_char_device() or Path(text).is_fifo()
 
 
 def is_stream(text: str) -> bool:

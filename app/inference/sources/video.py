@@ -46,7 +46,10 @@ OF_CAMERAS = {errno.ENOTTY: "it is no camera", errno.EBUSY: "another program has
 OF_STREAMS = {
     errno.EIO: "its host is not known, or has ended the connection",
     errno.EPROTONOSUPPORT: "it does not send its pictures that way; rtsp:// leaves the way to it",
+    errno.EADDRINUSE: "another program of this node receives at its port",
+    errno.EADDRNOTAVAIL: "this node has no such address to receive at",
 }
+ENDED = "the other side has ended the stream"
 UNTIMED = 0x80
 """FFmpeg's flag of formats without times, such as a camera's MJPEG: it derives them from a usual rate."""
 LOST = frozenset({errno.EIO, errno.ECONNRESET, errno.EPIPE})
@@ -161,8 +164,9 @@ class Video:
             began = time.monotonic()
             try:
                 packet = next(packets, None)
-            except self._av.FFmpegError as error:
-                reason = self._describe_error(error)
+            except self._av.FFmpegError as error:  # of RTMP also when it has waited so long
+                is_silent = self._live and silent_s + time.monotonic() - began >= TIMEOUT_S
+                reason = _describe_silence() if is_silent else self._describe_error(error)
                 break
             silent_s += time.monotonic() - began
             if self._live and silent_s >= TIMEOUT_S:
@@ -179,7 +183,7 @@ class Video:
         if not self._live:
             return f"{count} of {length_of(container, stream)} are there" if self._end() else ""
         lasts_s = container.duration / MICROSECONDS if container.duration else float("inf")
-        return "the other side has ended the stream" if at < lasts_s - END_S else ""
+        return ENDED if at < lasts_s - END_S else ""
 
     def _explain_failure(self, error: BaseException, after_s: float) -> str:
         """Why it could not be opened. FFmpeg calls a host that says nothing `Invalid data` in some places."""
@@ -189,6 +193,8 @@ class Video:
             return OF_CAMERAS.get(getattr(error, "errno", 0)) or REFUSALS.get(type(error).__name__) or _why(error)
         if self._live and getattr(error, "errno", 0) == errno.EIO and "tls_verify" in stream_options(self._place)[1]:
             return UNTRUSTED
+        if self._live and isinstance(error, self._av.error.EOFError):
+            return ENDED
         if self._live and (reason := OF_STREAMS.get(getattr(error, "errno", 0))):
             return reason
         return REFUSALS.get(type(error).__name__) or self._describe_error(error)

@@ -123,3 +123,37 @@ def test_what_the_web_refuses_is_dropped_and_counted_with_the_last_reason(tmp_pa
         and len(restarted.reports.refusal) == 300
     )
     restarted.close()
+
+
+class WithoutRoom(Listener):
+    """It has no room for pictures, until `has_room`."""
+
+    has_room = False
+
+    async def post(self, path: str, body: bytes, content_type: str) -> None:
+        if path == "/picture" and not self.has_room:
+            raise ApiError(errors.ApiError(507, {"code": "STORE_FULL", "message": "The store is full."}))
+        await super().post(path, body, content_type)
+
+
+async def _tell_without_room(store: AgentStore, web: WithoutRoom) -> None:
+    outbox = Outbox(store.reports, cast(WebClient, web))
+    outbox.push("/picture", b"old", "image/jpeg", replaces="picture:1")
+    outbox.push("/rows", b"1", "text/plain")
+    running = asyncio.create_task(outbox.run())
+    await until_async(lambda: web.heard == [b"1"])
+    outbox.push("/picture", b"new", "image/jpeg", replaces="picture:1")
+    outbox.push("/rows", b"2", "text/plain")
+    await until_async(lambda: web.heard == [b"1", b"2"])
+    web.has_room = True
+    outbox.wake()
+    await until_async(lambda: store.reports.oldest() is None)
+    running.cancel()
+
+
+def test_a_picture_for_which_the_web_has_no_room_waits_and_holds_up_no_rows(tmp_path: Path) -> None:
+    store, web = AgentStore(tmp_path / "agent.db", "edge0"), WithoutRoom()
+    asyncio.run(_tell_without_room(store, web))
+    assert web.heard == [b"1", b"2", b"new"]
+    assert store.reports.refused.count == 0
+    store.close()
