@@ -77,16 +77,8 @@ def facts_of_quality(report: JsonObject) -> Iterator[str]:
     """Lines under the table: verdict, size, latency, calibration."""
     verdict, size, latency = (report.get(key) or {} for key in ("verdict", "size", "latency_ms"))
     if verdict:
-        word = _format_verdict(verdict)
-        worst = f"worst output {_format_number(verdict.get('snr_db'), 1)} dB"
-        if verdict.get("judged_on"):
-            lowest = _format_number(verdict["snr_min_db"], 1)
-            is_crossed = is_cross_validated(report.get("judgement") or {})
-            origin = ", each judged by a model calibrated without it:" if is_crossed else " not used for calibration:"
-            worst += f", lowest of {verdict['judged_on']} pictures{origin} {lowest} dB"
-        if verdict.get("uncounted"):
-            worst += f", not counted: {verdict['uncounted']} on which the output is nearly silent in float and 8 bits"
-        yield f"verdict: {word} ({worst}; rule: {verdict.get('rule')})"
+        worst = _describe_worst(verdict, is_crossed=is_cross_validated(report.get("judgement") or {}))
+        yield f"verdict: {_format_verdict(verdict)} ({worst}; rule: {verdict.get('rule')})"
     if size.get("float_bytes") and size.get("int8_bytes"):
         yield f"size: {_format_kilobytes(size['float_bytes'])} float, {_format_kilobytes(size['int8_bytes'])} int8"
     if latency.get("float") and latency.get("int8"):
@@ -103,6 +95,20 @@ def facts_of_quality(report: JsonObject) -> Iterator[str]:
         yield f"calibrated on {calibration['samples']} samples by {calibration.get('method', 'the vendor')}"
     for warning in report.get("warnings") or []:
         yield f"warning: {warning}"
+
+
+def _describe_worst(verdict: JsonObject, *, is_crossed: bool) -> str:
+    """Returns what the verdict says of the worst output. is_crossed: each picture was judged by a model of its own."""
+    text = f"worst output {_format_number(verdict.get('snr_db'), 1)} dB"
+    if verdict.get("judged_on"):
+        lowest = _format_number(verdict["snr_min_db"], 1)
+        origin = ", each judged by a model calibrated without it:" if is_crossed else " not used for calibration:"
+        text += f", lowest of {verdict['judged_on']} pictures{origin} {lowest} dB"
+    if verdict.get("uncounted"):
+        text += f", not counted: {verdict['uncounted']} on which the output is nearly silent in float and 8 bits"
+    if verdict.get("weak"):
+        text += f", noise held against a hundredth of the usual power on {verdict['weak']} with a weak output"
+    return text
 
 
 def _format_verdict(verdict: JsonObject) -> str:

@@ -36,6 +36,8 @@ class Budget:
     cpu_clock: Callable[[], float] = time.process_time
     cpu_seconds: float = field(default=inf, init=False)
     better_cpu_s: float = field(default=0.0, init=False)
+    is_cut: bool = field(default=False, init=False)
+    """Whether something was left out for lack of it: with more time, or on a faster machine, other candidates."""
 
     def __post_init__(self) -> None:
         self.resume(0.0, 0.0)
@@ -57,7 +59,7 @@ class Budget:
 
     def allows_more_of_the_same(self) -> bool:
         """Returns whether there is time to search for a better candidate at the same cost."""
-        return self.cpu_s < self.better_cpu_s
+        return self._note(self.cpu_s < self.better_cpu_s)
 
     @property
     def elapsed_s(self) -> float:
@@ -94,4 +96,8 @@ class Budget:
 
     def allows(self, share: float) -> bool:
         """Returns whether less than this share (0..1) is used."""
-        return self.share < share
+        return self._note(self.share < share)
+
+    def _note(self, is_allowed: bool) -> bool:
+        self.is_cut |= not is_allowed
+        return is_allowed

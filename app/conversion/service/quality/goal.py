@@ -73,11 +73,18 @@ class Judgement:
     """The pictures that were judged on were sent for that."""
     is_cross_validated: bool = False
     """See goals.is_cross_validated."""
+    floor_min_db: float | None = None
+    """The lowest SNR with the noise of weak outputs held against more than their own power; None in older reports."""
+
+    @property
+    def lowest_db(self) -> float | None:
+        """Returns the SNR that must not be below the floor."""
+        return self.min_db if self.floor_min_db is None else self.floor_min_db
 
     @property
     def is_uneven(self) -> bool:
         """The lowest picture is below the floor."""
-        return self.min_db is not None and self.floor_db is not None and self.min_db < self.floor_db
+        return self.lowest_db is not None and self.floor_db is not None and self.lowest_db < self.floor_db
 
 
 def read_goal(bie: JsonObject) -> StatedGoal | None:
@@ -108,6 +115,7 @@ def read_judgement(bie: JsonObject) -> Judgement | None:
         task=_read_task(matching.get("task")),
         is_own_set=bool(matching.get("is_own_set")),
         is_cross_validated=is_cross_validated(matching),
+        floor_min_db=matching.get("floor_min_db"),
     )
 
 

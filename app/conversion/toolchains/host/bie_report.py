@@ -61,7 +61,10 @@ def effort_line(result: SearchResult) -> str:
     """Returns a line for the log: what the search took, and why it ended."""
     taken = result.search
     used = f"{taken['elapsed_s']:g} s by the clock, {taken['cpu_s']:g} s of CPU time"
-    return f"the search took {used}, and ended because {ENDS[taken['ended_by']]}"
+    text = f"the search took {used}, and ended because {ENDS[taken['ended_by']]}"
+    if taken["is_cut"] and taken["ended_by"] not in ("budget", "last_resort"):
+        text += "; its budget left something untried, so a faster machine may try other candidates"
+    return text
 
 
 def mark_saturating(report: dict[str, Any], operators: Mapping[str, str]) -> None:
@@ -117,6 +120,11 @@ def quality_warnings(report: Mapping[str, Any]) -> list[str]:
         for output in outputs
         if output.get("faint_samples")
     ]
+    if verdict.get("weak"):
+        warnings.append(
+            f"judged pictures on which the output is 20 dB weaker than usual: {verdict['weak']}; no picture may be "
+            "below the floor, and there their noise is held against a hundredth of the usual power"
+        )
     if verdict["snr_db"] is None:
         warnings.append(
             "no output has an SNR, since all are zero in these pictures, or have another shape in 8 bits: the "

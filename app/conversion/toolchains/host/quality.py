@@ -177,17 +177,19 @@ def build_judged_verdict(verdict: Mapping[str, Any], judgement: Mapping[str, Any
         judgement: See `SearchOutcome.judgement`.
 
     Returns:
-        The same with the lower of both means as snr_db, and {judged_on, snr_min_db}: the number of held-out pictures,
-        and the lowest SNR among them, which must not be below the floor.
+        The same with the lower of both means as snr_db, and {judged_on, snr_min_db, weak}: the number of held-out
+        pictures, the lowest SNR among them, which must not be below the floor, and on how many of them the output is
+        so weak that the floor is held against more than its own power.
     """
-    mean_db, min_db, floor_db = (judgement[name] for name in ("mean_db", "min_db", "floor_db"))
+    mean_db, min_db, floor_db = (judgement[name] for name in ("mean_db", "floor_min_db", "floor_db"))
     if not judgement["n"] or mean_db is None or verdict["snr_db"] is None or verdict["nothing_quantized"]:
         return dict(verdict)
     return {
         **verdict,
         "snr_db": min(verdict["snr_db"], mean_db),
-        "snr_min_db": min_db,
+        "snr_min_db": judgement["min_db"],
         "judged_on": judgement["n"],
+        "weak": judgement["weak"],
         "rule": f"{VERDICT_RULE}, no picture below {floor_db:g} dB",
         "passed": verdict["passed"] and mean_db >= SNR_DB_MIN and min_db >= floor_db,
     }

@@ -73,6 +73,19 @@ def test_without_a_named_budget_the_clock_is_the_last_resort_and_told_apart() ->
     assert not named.allows(1.0) and not named.is_last_resort, "the clock is what was named"
 
 
+def test_it_knows_whether_something_was_left_out_for_lack_of_it() -> None:
+    clocks = Clocks()
+    budget = clocks.budget()
+    clocks.work(4.0)
+    budget.settle(1 << 20)
+    assert budget.allows(0.6) and budget.allows_more_of_the_same() and not budget.is_cut
+    clocks.work(26.0)
+    assert budget.allows(0.6) and not budget.allows_more_of_the_same() and budget.is_cut
+    other = clocks.budget(10.0)
+    clocks.work(7.0)
+    assert not other.is_cut and not other.allows(0.6) and other.is_cut
+
+
 def test_a_resumed_search_counts_on_from_what_it_had_used() -> None:
     clocks = Clocks()
     budget = clocks.budget(100.0)

@@ -25,7 +25,7 @@ def holds(goal: Goal, score: Score, margin_db: float = 0.0) -> bool:
     """
     if goal.kind == "snr" and goal.threshold is not None:
         is_sure = score.assured_db >= goal.threshold + margin_db
-        return is_sure and score.min_db >= FLOOR_DB
+        return is_sure and score.floor_db >= FLOOR_DB
     if goal.kind == "drop" and goal.threshold is not None:
         return score.drop_percent is not None and score.drop_percent <= loss_most(goal.threshold, margin_db)
     return True

@@ -16,6 +16,8 @@ CUT_DB, REWRITTEN_DB = 1.5, 3.0
 """Ranges that cut extremes, and rewritten models, gain less on other scenes than on the given pictures. A candidate
 without them that reaches the goal is better unless they gain at least this much, in dB. Below the vendor's 20 dB every
 gain counts."""
+UNEVEN_DB = 10.0
+"""The mean counts for at most this much more than the lowest picture, in dB: as far as the goal is above the floor."""
 LARGER_DB = 0.5
 """What smoothing and splitting have to gain in any case, in dB, since they may add nodes or channels."""
 Rewrite = Literal["equalization", "smoothing", "channel_splitting"]
@@ -157,7 +159,8 @@ class TriedCandidate:
         cuts = self.choice.method != "minmax" or bool(self.choice.methods)
         slack_db = CUT_DB * cuts + REWRITTEN_DB * bool(self.choice.rewrites)
         slack_db = max(slack_db * (self.score.mean_db >= SNR_DB_MIN), self.choice.slack_db)
-        return self.choice.tensors_16, slack_db - self.score.assured_db
+        even_db = min(self.score.assured_db, self.score.floor_db + UNEVEN_DB)
+        return self.choice.tensors_16, slack_db - even_db
 
     @property
     def summary(self) -> str:

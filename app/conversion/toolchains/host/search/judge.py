@@ -23,6 +23,7 @@ from app.conversion.toolchains.host.silent_outputs import (
     compute_power,
     compute_silent_powers,
     compute_snr_beside_zero,
+    compute_weakness_db,
     is_silent_in_both,
 )
 from app.conversion.toolchains.host.task_drop import DropMeter
@@ -75,12 +76,14 @@ class Score:
     names: dict[str, list[str]] = field(default_factory=dict)
     """Names of those pictures."""
     lowest: dict[str, tuple[float, JudgedPicture]] = field(default_factory=dict)
-    """Lowest SNR by output, with its picture."""
+    """Lowest SNR by output, with its picture; the noise of a weak output is held against more than its own power."""
     drops: list[float] = field(default_factory=list)
     """Loss of the task in percent (see `task_drop`), a number for each part; empty if not measured."""
     is_whole: bool = True
     uncounted: dict[str, int] = field(default_factory=dict)
     """Number of pictures by output that are left out, as it is nearly silent there in both models."""
+    weak: dict[str, int] = field(default_factory=dict)
+    """Number of pictures by output on which it is weak; see `compute_weakness_db`."""
 
     @property
     def worst_output(self) -> str:
@@ -106,6 +109,12 @@ class Score:
     @property
     def min_db(self) -> float:
         return min(self.values, default=-np.inf)
+
+    @property
+    def floor_db(self) -> float:
+        """Lowest SNR with the noise of weak outputs held against more than their own power: no lower than `min_db`."""
+        lowest = self.lowest.get(self.worst_output)
+        return self.min_db if lowest is None else lowest[0]
 
     @property
     def lowest_picture(self) -> JudgedPicture | None:
@@ -321,8 +330,12 @@ class Judge:
                     continue
                 score.by_output.setdefault(name, []).append(snr_db)
                 score.names.setdefault(name, []).append(picture.name)
-                if name not in score.lowest or snr_db < score.lowest[name][0]:
-                    score.lowest[name] = snr_db, picture
+                weakness_db = compute_weakness_db(powers[0], silent_power)
+                if weakness_db:
+                    score.weak[name] = score.weak.get(name, 0) + 1
+                held_db = snr_db + weakness_db
+                if name not in score.lowest or held_db < score.lowest[name][0]:
+                    score.lowest[name] = held_db, picture
             if meter is not None:
                 self._measure(meter, picture, actual)
 

@@ -19,7 +19,7 @@ from app.conversion.toolchains.host.search.shortfall import SIXTEEN_BITS, Shortf
 from app.conversion.toolchains.host.search.split import SEED, Split
 
 FLOOR_DB = 10.0
-"""No picture may be below this SNR."""
+"""No picture may be below this SNR; see `Score.floor_db`."""
 SENSITIVITIES_MOST = 400
 
 
@@ -76,6 +76,7 @@ class SearchOutcome:
             "elapsed_s": round(self.budget.elapsed_s, 1),
             "cpu_s": round(self.budget.cpu_s, 1),
             "ended_by": self.ended_by,
+            "is_cut": self.budget.is_cut,
             "candidates": self.trail.to_json(),
             "taken": self.taken.id,
             "float_latency_ms": self.float_latency_ms,
@@ -103,6 +104,8 @@ class SearchOutcome:
             "low_db": _round(low),
             "high_db": _round(high),
             "floor_db": FLOOR_DB,
+            "weak": score.weak.get(score.worst_output, 0),
+            "floor_min_db": _round(score.floor_db if values else None),
             "altered_db": _round(self.taken.altered_db),
             "margin_db": self.margin_db,
             "is_met": self.is_met if self.goal.kind == "snr" and values else None,
@@ -121,7 +124,7 @@ class SearchOutcome:
         if self.ended_by in ("budget", "last_resort"):
             return self.ended_by, best
         if self.goal.threshold is not None and self.taken.score.mean_db >= self.goal.threshold:
-            return "uneven_pictures", best | {"snr_min_db": _round(self.taken.score.min_db)}
+            return "uneven_pictures", best | {"snr_min_db": _round(self.taken.score.floor_db)}
         return "out_of_reach", best
 
 

@@ -104,7 +104,8 @@ class Trials:
         """Returns the results as JSON.
 
         The score is the lower one of two: of the model whose ranges do not know the pictures, and of the model as it
-        would be delivered. Their ranges differ, since the pictures that choose are unlike those that only calibrate.
+        would be delivered, which is judged only where the first may be taken. Their ranges differ, since the pictures
+        that choose are unlike those that only calibrate.
         """
         build, is_narrow = self._builder.of_part(choice), choice.tensors_16 == 0
         judged = self._judge.judge(
@@ -113,7 +114,7 @@ class Trials:
         template, score = self._builder.basis(choice, self._first_parts).template, judged.score
         is_promising = self._is_near(score) or (is_narrow and self._may_be_best(score))
         altered_db = self._estimate_altered_db(build) if is_promising else None
-        if is_promising or not is_narrow:
+        if is_promising:
             score = lower_of(self._goal, score, self._judge_as_delivered(choice))
         return {
             "score": score.to_json(self._judge.pictures),

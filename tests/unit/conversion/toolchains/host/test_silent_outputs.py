@@ -19,11 +19,16 @@ from app.conversion.options import Options
 from app.conversion.toolchains.host import quality
 from app.conversion.toolchains.host.bie_report import quality_warnings
 from app.conversion.toolchains.host.search import sensitivity, shortfall
+from app.conversion.toolchains.host.search.acceptance import holds
 from app.conversion.toolchains.host.search.candidates import Choice, TriedCandidate
 from app.conversion.toolchains.host.search.judge import Judge, Score
 from app.conversion.toolchains.host.search.split import Split
 from app.conversion.toolchains.host.search.trials import Trials
-from app.conversion.toolchains.host.silent_outputs import compute_silent_powers, compute_snr_beside_zero
+from app.conversion.toolchains.host.silent_outputs import (
+    compute_silent_powers,
+    compute_snr_beside_zero,
+    compute_weakness_db,
+)
 from app.conversion.toolchains.tensor_comparison import OutputStatistics, TensorComparison
 from app.inference.runtimes.sessions import open_session
 from tests.harness.models import small
@@ -110,6 +115,36 @@ def test_report_and_search_count_values_in_int8_where_float_has_exact_zeros(bias
     assert lowest.snr_db == pytest.approx(by_hand[0], abs=0.01) if beside_zero else lowest.snr_db > 0
 
 
+WEAK = [1.0, 1.0, 1.0, 1e-3]
+"""Powers of an output on four pictures: on the last one it is 30 dB weaker."""
+
+
+@pytest.mark.parametrize(("noise_db", "is_held"), [(-31.0, True), (-29.0, False)])
+def test_the_floor_holds_noise_against_a_hundredth_of_the_usual_power_where_the_output_is_weaker(
+    noise_db: float, *, is_held: bool
+) -> None:
+    """20 dB below the usual power and 10 dB below that, though the signal itself is weaker than the noise."""
+    silent_power = compute_silent_powers({"y": WEAK})["y"]
+    weakness_db = [compute_weakness_db(power, silent_power) for power in WEAK]
+    assert weakness_db == pytest.approx([0.0, 0.0, 0.0, 10.0])
+    score = _score_of(10 ** (noise_db / 20))
+    assert score.min_db == pytest.approx(-30.0 - noise_db, abs=0.01) and score.weak == {"y": 1}
+    assert score.floor_db == pytest.approx(score.min_db + 10.0, abs=0.01)
+    assert score.mean_db == pytest.approx(np.mean(score.values)), "the mean has the plain ratio"
+    assert score.assured_db > 15 and holds(parse_goal("snr>=15"), score) is is_held
+
+
+def test_the_verdict_says_on_how_many_pictures_the_output_is_weak() -> None:
+    plain = {"snr_db": 25.0, "passed": True, "nothing_quantized": False}
+    judgement = {"n": 4, "mean_db": 24.0, "min_db": 1.0, "floor_min_db": 11.0, "floor_db": 10.0, "weak": 1}
+    verdict = quality.build_judged_verdict(plain, judgement)
+    assert verdict["passed"] and (verdict["snr_min_db"], verdict["weak"]) == (1.0, 1)
+    assert not quality.build_judged_verdict(plain, {**judgement, "floor_min_db": 9.0})["passed"]
+    assert any("on 1 with a weak output" in line for line in facts_of_quality({"verdict": verdict}))
+    (warning,) = quality_warnings({"verdict": verdict, "quality": {"outputs": []}})
+    assert warning.startswith("judged pictures on which the output is 20 dB weaker than usual: 1;")
+
+
 def test_values_where_float_has_exact_zeros_are_said() -> None:
     statistics = OutputStatistics()
     beside = TensorComparison(-20.0, None, 0.1, is_beside_zero=True)
@@ -176,3 +211,19 @@ def pictures() -> list[Any]:
     return [
         Picture(f"p{n}", {"x": factor * value}) for n, (factor, value) in enumerate(zip(factors, values, strict=True))
     ]
+
+
+def _score_of(noise: float) -> Score:
+    """Returns the score of a model that adds this to each value of an identity, on pictures with the powers WEAK."""
+    samples = [Picture(f"p{place}", {"x": np.full(SHAPE, power**0.5, np.float32)}) for place, power in enumerate(WEAK)]
+    models = [
+        model_of(
+            [helper.make_node("Add", ["x", "b"], ["y"])],
+            {"x": SHAPE},
+            {"y": [*SHAPE]},
+            {"b": np.array([bias], np.float32)},
+        )
+        for bias in (0.0, noise)
+    ]
+    split = Split((0,) * len(WEAK), 1, (0,), None)
+    return Judge(models[0], samples, split, threads=1, meter_of=lambda: None).judge(lambda _: models[1], (0,)).score

@@ -51,21 +51,35 @@ def pictures() -> list[Picture]:
     return [Picture(f"p{place}", {"x": array}) for place, array in enumerate(drawn)]
 
 
-@pytest.mark.parametrize(("share", "lower"), [(0.0, "delivered"), (1.0, "held out")])
-def test_the_worse_of_both_models_counts(share: float, lower: str) -> None:
-    """What nothing reads may be cut off, and costs only levels; what is read may not."""
+def tried_beside(share: float, choice: Choice, goal: str) -> tuple[Trials, dict[str, float]]:
+    """Returns what tries candidates, and the mean SNR of both models of this one."""
     model, samples, options = network(share), pictures(), HostQuantization()
     judge = Judge(model, samples, SPLIT, threads=1, meter_of=lambda: None)
     known = basis_of(model, plan(model, options), samples, SPLIT, options, threads=1, step=lambda *_: None)
     builder = CandidateBuilder(known, SPLIT, judge.examples, options, 1)
-    trials = Trials(builder, judge, SPLIT, parse_goal("snr>=20"), Journal(None, "", Budget(None)), print)
-    choice = Choice("minmax")
+    trials = Trials(builder, judge, SPLIT, parse_goal(goal), Journal(None, "", Budget(None)), print)
     levels = {
         name: judge.judge(lambda _, parts=parts: builder.built(choice, parts), (1,)).score.mean_db
         for name, parts in (("held out", (0,)), ("delivered", (0, 1)))
     }
+    return trials, levels
+
+
+@pytest.mark.parametrize(("share", "lower"), [(0.0, "delivered"), (1.0, "held out")])
+def test_the_worse_of_both_models_counts(share: float, lower: str) -> None:
+    """What nothing reads may be cut off, and costs only levels; what is read may not."""
+    choice = Choice("minmax")
+    trials, levels = tried_beside(share, choice, "snr>=20")
     assert min(levels, key=levels.__getitem__) == lower and max(levels.values()) > min(levels.values()) + 10
     assert trials.attempt(choice).score.mean_db == pytest.approx(levels[lower])
+
+
+@pytest.mark.parametrize(("goal", "counts"), [("snr>=20", "delivered"), ("snr>=90", "held out")])
+def test_of_candidates_in_16_bits_only_those_that_hold_the_goal_are_judged_as_delivered(goal: str, counts: str) -> None:
+    choice = Choice("minmax", wide=frozenset({"y"}))
+    trials, levels = tried_beside(0.0, choice, goal)
+    assert levels["delivered"] < levels["held out"] - 5
+    assert trials.attempt(choice).score.mean_db == pytest.approx(levels[counts])
 
 
 @pytest.mark.parametrize(

@@ -170,6 +170,13 @@ def test_a_range_that_cuts_extremes_is_taken_only_where_it_gains_more_than_other
         assert Trail([plain, much]).best is much
 
 
+def test_of_two_that_hold_the_goal_the_one_whose_lowest_picture_is_not_far_below_is_taken() -> None:
+    uneven = TriedCandidate(0, USUAL, Score({"y": [10.5, 40.0, 41.0]}), True, True, 3)
+    even = TriedCandidate(1, Choice("mse"), Score({"y": [23.5, 24.0, 24.5]}), True, True, 3)
+    assert uneven.score.assured_db > even.score.assured_db
+    assert Trail([uneven, even]).best is even
+
+
 def test_below_the_vendors_rule_every_gain_in_8_bits_counts() -> None:
     plain = TriedCandidate(0, USUAL, Score({"y": [7.0]}), True, True, 3)
     better = TriedCandidate(1, Choice("mse", rewrites=("equalization",)), Score({"y": [10.0]}), True, True, 3)
