@@ -103,7 +103,7 @@ def _iterate_around(paths: Iterable[str], folders: Iterable[str]) -> Iterator[st
 def _is_library(entry: str, prefixes: Iterable[str]) -> bool:
     """Excludes folders that somebody works in, with programs and data side by side."""
     is_installed = any(Path(entry).is_relative_to(prefix) for prefix in prefixes)
-    return is_installed or Path(entry).name in {"site-packages", "dist-packages"} or not Path(entry).is_dir()
+    return is_installed or Path(entry).name in {"site-packages", "dist-packages"} or not os.path.isdir(entry)
 
 
 def _list_importable(folder: str) -> list[str]:

@@ -124,7 +124,7 @@ def test_a_folder_that_was_taken_away_is_unavailable(store: FilesystemStore, roo
 
 def test_objects_are_read_only(store: FilesystemStore, root: Path) -> None:
     store.put("a", [b"x"])
-    assert (root / "objects" / "a.bin").stat().st_mode & 0o777 == 0o444
+    assert (root / "objects" / "a.bin").stat().st_mode & 0o222 == 0
 
 
 @pytest.mark.parametrize("user", [0, 1000])

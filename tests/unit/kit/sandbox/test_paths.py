@@ -58,7 +58,7 @@ def test_of_a_folder_on_the_path_only_what_can_be_imported_is_read(tmp_path: Pat
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
     """Where everybody may look, unlike pytest's own."""
-    folder = Path(tempfile.mkdtemp())
+    folder = Path(tempfile.mkdtemp(dir="/tmp"))  # the tests' own folder may be closed to other users
     folder.chmod(0o755)
     yield folder
     shutil.rmtree(folder)
@@ -68,7 +68,7 @@ def test_what_this_user_may_not_look_into_is_left_out(open_folder: Path, monkeyp
     """A checkout where somebody else has served from, say."""
     (open_folder / "module.py").touch()
     (open_folder / "locked").mkdir(mode=0o700 if os.geteuid() == 0 else 0)
-    monkeypatch.setattr(sys, "path", [str(open_folder), *sys.path])
+    monkeypatch.setattr(sys, "path", [str(open_folder), str(open_folder / "locked" / "below"), *sys.path])
     user = os.geteuid()
     if user == 0:
         os.seteuid(65534)
