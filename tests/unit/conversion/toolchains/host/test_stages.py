@@ -457,7 +457,14 @@ def test_an_operator_that_newer_opsets_dropped_is_converted(tmp_path: Path) -> N
 
 
 VERDICT: dict[str, Any] = {"snr_db": 24.5, "rule": "r", "nothing_quantized": False, "passed": True}
-JUDGEMENT: dict[str, Any] = {"n": 5, "mean_db": 23.0, "min_db": 12.0, "floor_db": 10.0}
+JUDGEMENT: dict[str, Any] = {
+    "n": 5,
+    "mean_db": 23.0,
+    "min_db": 12.0,
+    "floor_min_db": 12.0,
+    "floor_db": 10.0,
+    "weak": 0,
+}
 
 
 @pytest.mark.parametrize(
@@ -465,7 +472,7 @@ JUDGEMENT: dict[str, Any] = {"n": 5, "mean_db": 23.0, "min_db": 12.0, "floor_db"
     [
         ({}, {}, True, 23.0, ""),
         ({}, {"mean_db": 15.1}, False, 15.1, "15.1 dB on pictures that were not used to choose ranges, below 20 dB"),
-        ({}, {"min_db": 4.5}, False, 23.0, "the lowest of them 4.5 dB"),
+        ({}, {"min_db": 4.5, "floor_min_db": 4.5}, False, 23.0, "the lowest of them 4.5 dB"),
         ({"passed": False, "snr_db": 19.0}, {}, False, 19.0, "below 20 dB"),
         ({}, {"n": 0, "mean_db": None, "min_db": None}, True, 24.5, ""),
         ({"nothing_quantized": True, "passed": False}, {}, False, 24.5, ""),
