@@ -233,6 +233,7 @@ async def test_a_change_that_is_no_service_leaves_the_one_before_as_it_was(clust
         assert generation(env) == 1
 
 
+@pytest.mark.exhaustive  # as a decoder that does not fit, below
 async def test_models_for_different_tasks_are_refused_until_one_is_another(cluster: Cluster, env: Env) -> None:
     models = env.container.models
     models.remove(USER, "big-model")
