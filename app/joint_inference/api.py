@@ -19,6 +19,7 @@ from app.joint_inference.responses import SERVICES
 from app.joint_inference.sample_upload import read_sample
 from app.joint_inference.service.producers import producer_of_service
 from app.joint_inference.service.row_report import RowReport, read_rows
+from app.joint_inference.service.task_info import WorkerStatus
 from app.joint_inference.validation import advice
 from app.kit.clock import now
 from app.kit.errors import BadRequest
@@ -34,9 +35,9 @@ from app.results.model.producer import Producer
 YAML = "application/yaml"
 _RESOURCE: OpenApiSchema = {
     "required": True,
-    "content": {YAML: {"schema": {"type": "string"}}, "application/json": {"schema": {"type": "object"}}},
+    "content": {YAML: {"schema": {"type": "string"}}, "application/json": {"schema": schemas.Resource}},
 }
-_STATUS: OpenApiSchema = {"required": True, "content": {"application/json": {"schema": {"type": "object"}}}}
+_STATUS: OpenApiSchema = {"required": True, "content": {"application/json": {"schema": WorkerStatus}}}
 _SAMPLE: OpenApiSchema = {
     "required": True,
     "content": {

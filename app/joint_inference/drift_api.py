@@ -10,10 +10,9 @@ from starlette.responses import Response
 
 from app.joint_inference.access import drift_of, read_service_name
 from app.joint_inference.metadata import NAME_PATTERN, NAMESPACE_PATTERN
-from app.joint_inference.model.drift import THRESHOLD, Drift, ScoreDistribution
+from app.joint_inference.model.drift import THRESHOLD, Drift, DriftMeasurement, DriftReference
 from app.joint_inference.responses import SERVICES
 from app.kit.clock import now
-from app.kit.text.json_values import JsonObject
 from app.kit.web.auth import user_of
 from app.kit.web.http import json_answer
 from app.kit.web.operations import Operations
@@ -49,13 +48,12 @@ class DriftBody(Strict):
 
 
 class DriftAnswer(BaseModel):
-    reference: JsonObject | None
-    """{kind: calibration or window, calibration_id, since, until, distribution: {pictures, scores, classes}}. scores:
-    objects in ten bins from 0 to 1; classes: objects by class. Null: the service is not watched."""
+    reference: DriftReference | None
+    """scores of the distribution: objects in ten bins from 0 to 1; classes: objects by class. Null: the service is not
+    watched."""
     threshold: float | None
-    measured: JsonObject | None
-    """{at, scores, classes, is_above, distribution}. scores, classes: population stability index, null with fewer than
-    100 objects."""
+    measured: DriftMeasurement | None
+    """scores, classes: population stability index, null with fewer than 100 objects."""
 
 
 @OPERATIONS.add(
@@ -99,15 +97,4 @@ def watch(request: Request, body: DriftBody) -> Drift:
 def _build_answer(drift: Drift | None) -> DriftAnswer:
     if drift is None:
         return DriftAnswer(reference=None, threshold=None, measured=None)
-    reference, measured = drift.reference, drift.measured
-    return DriftAnswer(
-        reference={**vars(reference), "distribution": _describe_distribution(reference.distribution)},
-        threshold=drift.threshold,
-        measured={**vars(measured), "distribution": _describe_distribution(measured.distribution)}
-        if measured
-        else None,
-    )
-
-
-def _describe_distribution(distribution: ScoreDistribution) -> JsonObject:
-    return {**vars(distribution), "classes": dict(distribution.classes)}
+    return DriftAnswer(reference=drift.reference, threshold=drift.threshold, measured=drift.measured)

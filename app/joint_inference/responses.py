@@ -48,7 +48,7 @@ def describe_service(
 ) -> schemas.ServiceAnswer:
     location = place_of(service)
     return schemas.ServiceAnswer(
-        resource=service.to_resource(),
+        resource=schemas.Resource(service.to_resource()),
         workers=[_describe_worker_state(view) for view in workers],
         reported=task_info_of(service.reported) if service.specification.edge.selector else dict(service.reported),
         rollout=_describe_rollout(rollout_of(service)),
@@ -87,9 +87,9 @@ def _describe_rollout(rollout: Rollout | None) -> schemas.RolloutAnswer | None:
     )
 
 
-def _describe_version(card: ModelCard) -> JsonObject:
+def _describe_version(card: ModelCard) -> schemas.VersionAnswer:
     model, version = version_on(card.name)
-    return {"model": model, "version": version, "sha256": card.sha256}
+    return schemas.VersionAnswer(model=model, version=version, sha256=card.sha256)
 
 
 def _describe_worker(worker: Worker) -> dict[str, str]:

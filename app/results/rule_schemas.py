@@ -7,8 +7,10 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field, field_validator
 
 from app.kit.clock import to_text
+from app.kit.text.json_values import JsonObject
+from app.kit.web.described_type import DescribedType
 from app.kit.web.strict import TEXT, Moment, Strict
-from app.results.model.event import RuleEvent
+from app.results.model.event import EventObject, RuleEvent
 from app.results.model.producer import Producer
 from app.results.model.rule import (
     LEAST_POINTS,
@@ -106,8 +108,8 @@ class RulesBody(Strict):
 
 
 class RulesAnswer(BaseModel):
-    zones: list[dict[str, Any]]
-    rules: list[dict[str, Any]]
+    zones: list[ZoneBody]
+    rules: list[RuleBody]
     problem: Literal["", "no_boxes", "no_size"]
     """Why no rule can hold now: its rows have no boxes; the size of the source is not known."""
 
@@ -144,8 +146,7 @@ class RuleEventAnswer(BaseModel):
     """Number of the frame."""
     at: str
     """When it was answered, by the node's clock."""
-    objects: list[dict[str, Any]]
-    """{label, score, bbox in pixels of the source, track: its id, direction where a line was crossed}"""
+    objects: Annotated[list[JsonObject], DescribedType(list[EventObject])]
     text: str
     """What was seen, in a line."""
     node: str

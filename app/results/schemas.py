@@ -7,8 +7,10 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field, StringConstraints, field_validator
 
 from app.kit.clock import to_text
+from app.kit.text.json_values import JsonObject
+from app.kit.web.described_type import DescribedType
 from app.kit.web.strict import TEXT, Moment, Strict
-from app.results.model.frame_result import ResultFilter
+from app.results.model.frame_result import ResultFilter, Row
 from app.results.model.sink import Sink, SinkContent, SinkKind
 from app.results.service import SinkState
 
@@ -54,13 +56,7 @@ class RowAnswer(BaseModel):
     """Number of the frame."""
     at: str
     """When it was answered, by the node's clock."""
-    row: dict[str, Any]
-    """As its node reported it: counts, bbox in pixels of the source, labels, scores, ids (for each box that of its
-    object over time, which the web server adds, or null), keypoints (for each box [[x, y, score], …]) and masks (for
-    each box polygons [[x, y, x, y, …], …]) of a model that has them, size of the source as [width, height], model_name
-    and model_version of the model that answered, as far as known; of a video job pts and e2e in seconds, tracked, and
-    plan, the number (seq) of the plan by which the frame was processed; of a service answered_by (edge, cloud,
-    edge_fallback), is_hard and sample, its id."""
+    row: Annotated[JsonObject, DescribedType(Row)]
 
 
 class RowsAnswer(BaseModel):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
@@ -18,20 +19,21 @@ from app.training.access import training_of
 from app.training.responses import TASKS
 from app.training.service import LineFilter
 from app.training.service.checkpoints import ranking_of
-from app.training.spec import MAX_SPEC_BYTES, read_spec
+from app.training.spec import MAX_SPEC_BYTES, TaskSpec, read_spec
 from app.training.spec.changes import differences
 from app.training.store import TaskFilter
 
 YAML = "application/yaml"
 EVERYBODY = "*"
 NO_STORE = {"Cache-Control": "no-store"}
-SPEC: OpenApiSchema = {
-    "required": True,
-    "content": {
-        YAML: {"schema": {"type": "string"}},
-        "application/json": {"schema": {"type": "object"}},
-    },
-}
+
+
+def body_of(spec: type[BaseModel]) -> OpenApiSchema:
+    """A body that is YAML, or JSON with the fields of a specification."""
+    content = {YAML: {"schema": {"type": "string"}}, "application/json": {"schema": spec}}
+    return {"required": True, "content": content}
+
+
 _LOG_HEADERS = {
     "X-Log-Attempt": "number of the attempt",
     "X-Log-Lines": "how many lines these are",
@@ -48,7 +50,7 @@ OPERATIONS = Operations()
     "Submit a training task; a repeated Idempotency-Key returns the first task",
     {200: schemas.TaskAnswer, 201: schemas.TaskAnswer},
     more_errors=(409,),
-    body=SPEC,
+    body=body_of(TaskSpec),
     sent_headers={HEADER: SCHEMA},
 )
 async def create_task(request: Request) -> Response:

@@ -13,9 +13,10 @@ from app.kit.web.operations import Operations
 from app.kit.web.request_body import read_whole_body
 from app.training import schemas
 from app.training.access import training_of
-from app.training.api import SPEC
+from app.training.api import body_of
 from app.training.service.environments import Environment
 from app.training.spec import MAX_SPEC_BYTES
+from app.training.spec.environments import EnvironmentSpec
 
 ENVIRONMENTS = "/api/v2/task-environments"
 OPERATIONS = Operations()
@@ -42,7 +43,7 @@ def list_environments(request: Request) -> Response:
     "Add or replace an environment; running attempts keep the previous one (administrators)",
     {200: schemas.EnvironmentAnswer},
     more_errors=(403,),
-    body=SPEC,
+    body=body_of(EnvironmentSpec),
 )
 async def put_environment(request: Request) -> Response:
     _require_admin(request)

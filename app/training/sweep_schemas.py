@@ -8,6 +8,12 @@ from app.kit.web.strict import Strict
 from app.training.model import State
 from app.training.model.sweep import Search
 from app.training.schemas import ChangeAnswer, FieldName, PointAnswer
+from app.training.spec import TaskSpec
+from app.training.spec.sweeps import SweepSpec
+
+
+class NewTaskSweep(TaskSpec, SweepSpec):
+    """A task, and the fields that differ between the tasks of a sweep."""
 
 
 class SweepAgain(Strict):

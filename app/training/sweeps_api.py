@@ -13,7 +13,7 @@ from app.kit.web.operations import Operations
 from app.kit.web.request_body import read_whole_body
 from app.training import responses, sweep_schemas
 from app.training.access import training_of
-from app.training.api import SPEC
+from app.training.api import body_of
 from app.training.responses import SWEEPS
 from app.training.spec import MAX_SPEC_BYTES
 
@@ -25,7 +25,7 @@ OPERATIONS = Operations()
     SWEEPS,
     "Submit a sweep of tasks: a task, and `vary` with the values of its fields",
     {201: sweep_schemas.SweepAnswer},
-    body=SPEC,
+    body=body_of(sweep_schemas.NewTaskSweep),
 )
 async def create_task_sweep(request: Request) -> Response:
     body, caller = await read_whole_body(request, MAX_SPEC_BYTES, "A sweep"), caller_of(request)

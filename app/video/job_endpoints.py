@@ -35,7 +35,6 @@ from app.video.service.resources import naming_only
 
 MAX_JSON_BYTES = 1 << 20
 _ONE = f"{JOBS}/{{job_uid}}"
-_OBJECT: OpenApiSchema = {"required": True, "content": {"application/json": {"schema": {"type": "object"}}}}
 PICTURE_HEADERS = {"Cache-Control": "no-store", "Content-Security-Policy": "default-src 'none'; sandbox"}
 _UID: dict[str, OpenApiSchema] = {"job_uid": {"type": "string", "pattern": schemas.UID}}
 OPERATIONS = Operations(_UID)
@@ -128,7 +127,7 @@ def delete_video_job(request: Request) -> Response:
     "Set the constraint of a job: the time per frame and the quality",
     {200: schemas.JobAnswer},
     more_errors=(409,),
-    body=_OBJECT,
+    body={"required": True, "content": {"application/json": {"schema": schemas.NewConstraint}}},
 )
 async def constrain_video_job(request: Request) -> Response:
     constraint, jobs = await _read_object(request), video_of(request).jobs

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from app.kit.text.json_values import JsonObject
+from app.kit.web.http import answer_of
 from app.video import schemas
 from app.video.model.job import JobState, VideoJob
 from app.video.model.kinds import GENERATORS, RENDERED, STAGE_SPEC, Stage, StageKind, StageSpec
@@ -35,7 +36,7 @@ def describe_job(job: VideoJob) -> schemas.JobAnswer:
         stages=[stage.to_json() for stage in job.stages],
         constraint=job.constraint.to_json(),
         plan=job.plan.to_json() if job.plan else None,
-        plan_result=dict(job.plan_result),
+        plan_result=describe_result(job),
         broadcast=_describe_broadcast(job) if job.broadcast else None,
     )
 
@@ -44,20 +45,20 @@ def results(job: VideoJob) -> schemas.ResultsAnswer:
     return schemas.ResultsAnswer(
         results=[dict(result) for result in job.results],
         plan=job.plan.to_json() if job.plan else None,
-        plan_result=dict(job.plan_result),
+        plan_result=describe_result(job),
     )
 
 
 def events(rows: Sequence[JobEvent]) -> schemas.EventsAnswer:
-    return schemas.EventsAnswer(events=[dict(vars(event)) for event in rows])
+    return schemas.EventsAnswer(events=list(rows))
 
 
 def decisions(rows: Sequence[DecisionRecord]) -> schemas.DecisionsAnswer:
-    return schemas.DecisionsAnswer(decisions=[dict(vars(decided)) for decided in rows])
+    return schemas.DecisionsAnswer(decisions=[answer_of(schemas.DecisionAnswer, decided) for decided in rows])
 
 
 def series(points: Sequence[SeriesPoint]) -> schemas.SeriesAnswer:
-    return schemas.SeriesAnswer(points=[dict(vars(point)) for point in points])
+    return schemas.SeriesAnswer(points=[answer_of(schemas.PointAnswer, point) for point in points])
 
 
 def nodes(offers: Sequence[NodeVideos]) -> schemas.NodesAnswer:
@@ -79,16 +80,12 @@ def stage(spec: StageSpec, pinned: Stage, problem: str = "") -> schemas.StageAns
 
 
 def predictions(rows: Sequence[Prediction]) -> schemas.WhatIfAnswer:
-    return schemas.WhatIfAnswer(predictions=[prediction(row) for row in rows])
+    return schemas.WhatIfAnswer(predictions=[answer_of(schemas.PredictionAnswer, row) for row in rows])
 
 
-def prediction(row: Prediction) -> JsonObject:
-    return {
-        **vars(row),
-        "video_conf": row.video_conf.to_json(),
-        "by_stage": dict(row.by_stage),
-        "flow_mapping": {name: dict(place) for name, place in row.flow_mapping.items()},
-    }
+def describe_result(job: VideoJob) -> JsonObject:
+    """The performance of its plan: a PlanResult, also before the first report."""
+    return {"delay": {}, **job.plan_result}
 
 
 def _collect_facts(job: VideoJob) -> JsonObject:

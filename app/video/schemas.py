@@ -7,20 +7,39 @@ from typing import Annotated
 from pydantic import (
     BaseModel,
     Field,
+    RootModel,
     StrictInt,
     StrictStr,
 )
 
+from app.inference.broadcast import Broadcast
+from app.inference.model_card import ModelCard
 from app.kit.access import MOST
 from app.kit.text.json_values import JsonObject
+from app.kit.web.described_type import DescribedType
 from app.kit.web.strict import TEXT, Strict
+from app.results.model.frame_result import Row
+from app.video.model.constraint import ConstraintDocument
+from app.video.model.dag import DagDocument, GateDocument
+from app.video.model.drawn_video import Recording
 from app.video.model.job import Ending, JobState, Mode, RestartPolicy
+from app.video.model.kinds import Stage
+from app.video.model.plan import Plan, StagePlace, VideoConf
+from app.video.model.report import Measurement, PlanResult
+from app.video.scheduling.contract import ResourceInfo
+from app.video.service import JobEvent
 
 UID = r"^GLOBAL_ID_[0-9]{1,10}\.SUB_ID_[0-9]{1,9}$"
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
 Text = Annotated[str, Field(max_length=200, pattern=TEXT)]
 VideoId = Annotated[StrictInt, Field(ge=0, le=9999)] | Annotated[StrictStr, Field(max_length=64, pattern=TEXT)]
 NodeText = Annotated[str, Field(min_length=1, max_length=255, pattern=TEXT)]
+DagJson = Annotated[JsonObject, DescribedType(DagDocument)]
+ConstraintJson = Annotated[JsonObject, DescribedType(ConstraintDocument)]
+VideoConfJson = Annotated[JsonObject, DescribedType(VideoConf)]
+FlowMappingJson = Annotated[JsonObject, DescribedType(dict[str, StagePlace])]
+PlanJson = Annotated[JsonObject, DescribedType(Plan)]
+PlanResultJson = Annotated[JsonObject, DescribedType(PlanResult)]
 StageNames = Annotated[list[Annotated[str, Field(pattern=NAME)]], Field(min_length=1, max_length=20)]
 
 
@@ -37,21 +56,19 @@ class JobQuery(Strict):
 
 
 class DagOrStages(Strict):
-    dag: JsonObject | None = None
-    """The requirement's {generator, flow, input}; flow may be a graph {stage: [stages before]}."""
+    dag: DagJson | None = None
     stages: StageNames | None = None
     """Instead of a DAG: names in the order they run; whose output each input is goes without saying."""
 
 
 class JobFields(DagOrStages):
-    gate: JsonObject | None = None
-    """dag.gate: {region: "x1,y1,x2,y2", motion, still_s}."""
-    recording: JsonObject | None = None
-    """dag.recording: {hours, megabytes, fps, width}: keep its drawn picture on the node."""
-    broadcast: JsonObject | None = None
-    """dag.broadcast: {path, fps, width}: push its drawn picture to the node's media server."""
-    constraint: JsonObject | None = None
-    """{delay: s or [lo, hi], accuracy or acc_level}."""
+    gate: Annotated[JsonObject, DescribedType(GateDocument)] | None = None
+    """dag.gate: which frames are processed."""
+    recording: Annotated[JsonObject, DescribedType(Recording)] | None = None
+    """dag.recording: keep its drawn picture on the node."""
+    broadcast: Annotated[JsonObject, DescribedType(Broadcast)] | None = None
+    """dag.broadcast: push its drawn picture to the node's media server."""
+    constraint: ConstraintJson | None = None
     policy: Text = ""
     restart_policy: RestartPolicy | None = None
     """Null: always for a live source, such as a camera; never for another."""
@@ -89,13 +106,17 @@ class NewProfile(DagOrStages):
     video_id: VideoId
 
 
+class NewConstraint(RootModel[ConstraintJson]):
+    """Body of PUT constraint."""
+
+
 class Choice(Strict):
     policy: Text
 
 
 class NewPlan(Strict):
-    video_conf: JsonObject
-    flow_mapping: JsonObject
+    video_conf: VideoConfJson
+    flow_mapping: FlowMappingJson
 
 
 class NewStage(Strict):
@@ -119,10 +140,10 @@ class WhatIf(Strict):
     job_uid: Text | None = None
     node: Text | None = None
     video_id: VideoId | None = None
-    dag: JsonObject | None = None
+    dag: DagJson | None = None
     nodes: dict[str, JsonObject] | None = None
     """name → {up_mbps, down_mbps, cpu_ratio, online}"""
-    video_conf: JsonObject | None = None
+    video_conf: VideoConfJson | None = None
     model_id: Annotated[int, Field(ge=0, le=2)] | None = None
 
 
@@ -203,14 +224,14 @@ class BroadcastAnswer(BaseModel):
 
 
 class JobAnswer(JobSummary):
-    dag: JsonObject
-    stages: list[JsonObject]
+    dag: DagJson
+    stages: Annotated[list[JsonObject], DescribedType(list[Stage])]
     """With their models pinned, by model_id."""
-    constraint: JsonObject
+    constraint: ConstraintJson
     restart_policy: RestartPolicy
     realtime: bool
-    plan: JsonObject | None
-    plan_result: JsonObject
+    plan: PlanJson | None
+    plan_result: PlanResultJson
     broadcast: BroadcastAnswer | None
     """Null: its picture is not broadcast, or nothing was reported yet."""
 
@@ -218,33 +239,56 @@ class JobAnswer(JobSummary):
 class ResultsAnswer(BaseModel):
     """results: the newest ten, newest last."""
 
-    results: list[JsonObject]
-    plan: JsonObject | None
-    plan_result: JsonObject
+    results: Annotated[list[JsonObject], DescribedType(list[Row])]
+    plan: PlanJson | None
+    plan_result: PlanResultJson
 
 
 class EventsAnswer(BaseModel):
-    """Oldest first: {at, type, message}."""
+    """Oldest first."""
 
-    events: list[JsonObject]
+    events: list[JobEvent]
+
+
+class DecisionAnswer(BaseModel):
+    at: str
+    seq: int
+    policy: str
+    why: str
+    """What asked for it."""
+    outcome: str
+    reason: str
+    took_ms: float
+    inputs_hash: str
+    plan: PlanJson | None
+    """Null: the last one stayed."""
 
 
 class DecisionsAnswer(BaseModel):
-    """Newest first: {at, seq, policy, why, outcome, reason, took_ms, inputs_hash, plan}."""
+    """Newest first."""
 
-    decisions: list[JsonObject]
+    decisions: list[DecisionAnswer]
+
+
+class PointAnswer(BaseModel):
+    at: str
+    plan_result: PlanResultJson
+    plan: PlanJson | None
+    """Null: the results are those of another plan than the newest."""
+    hi: float
+    """The longest delay that the constraint allows, in seconds."""
 
 
 class SeriesAnswer(BaseModel):
-    """Oldest first: {at, plan_result, plan, hi}."""
+    """Oldest first."""
 
-    points: list[JsonObject]
+    points: list[PointAnswer]
 
 
 class ResourcesAnswer(BaseModel):
     """By node_ip, as the job's policy is given them; without stages that are neither the job's nor for its user."""
 
-    resources: JsonObject
+    resources: Annotated[JsonObject, DescribedType(ResourceInfo)]
 
 
 class NodeVideosAnswer(BaseModel):
@@ -289,7 +333,7 @@ class StageAnswer(BaseModel):
     kind: str
     models: list[list[str]]
     parameters: dict[str, str]
-    variants: list[list[JsonObject]]
+    variants: Annotated[list[list[JsonObject]], DescribedType(list[list[ModelCard]])]
     """The models as they are pinned."""
     problem: str = ""
     """Why these are older versions than the names refer to; empty: they are not."""
@@ -299,13 +343,32 @@ class StagesAnswer(BaseModel):
     stages: list[StageAnswer]
 
 
+class PredictionAnswer(BaseModel):
+    video_conf: VideoConf
+    flow_mapping: FlowMappingJson
+    delay_s: float
+    """Seconds from a frame's capture to its result, along the slowest path through the DAG."""
+    by_stage: dict[str, float]
+    """stage → seconds, including transport and waiting."""
+    fps: float
+    """Sustainable frames per second, at most those of the plan."""
+    bytes_up: float
+    """To other nodes, per processed frame."""
+    link_s: float
+    """Seconds for which a processed frame occupies the slowest of its links; 0: none."""
+    quality: float
+    """0 to 1, relative to the biggest models at full size."""
+    bottleneck: str
+    """A node or a link, as: node edge0, link to cloud0."""
+    is_measured: bool
+    """False: a value had to be guessed."""
+
+
 class WhatIfAnswer(BaseModel):
     """Fastest first."""
 
-    predictions: list[JsonObject]
+    predictions: list[PredictionAnswer]
 
 
 class MeasurementsAnswer(BaseModel):
-    """{node, stage, model_id, model, resolution, delay_s, bytes, quality, frames, at}"""
-
-    measurements: list[JsonObject]
+    measurements: list[Measurement]

@@ -126,4 +126,4 @@ def what_if(request: Request, body: schemas.WhatIf) -> Response:
 )
 def list_measurements(request: Request, params: schemas.MeasurementQuery) -> Response:
     rows = measurements_of(request, node=params.node, stage=params.stage)
-    return json_answer(schemas.MeasurementsAnswer(measurements=[row.to_json() for row in rows]))
+    return json_answer(schemas.MeasurementsAnswer(measurements=list(rows)))

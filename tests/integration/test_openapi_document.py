@@ -59,6 +59,56 @@ def test_all_that_its_page_says_of_a_call_is_translated(served: dict[str, Any]) 
     assert [text for text in sorted(texts) if 'lang="en"' in advice(text)] == []
 
 
+ANY_VALUE = {
+    "ActionAnswer.options_patch": "a JSON merge patch",
+    "ActionAnswer.params": "by the code of the action",
+    "ByAddress.{}": "of the policy",
+    "CalibrationAnswer.error": "an error, or nothing",
+    "AccountsEntryAnswer.detail": "by the kind of the entry",
+    "Failure.detail": "by the code of the error",
+    "FrameAnswer.header": "of a message to a node",
+    "JointInferenceWorkerAnswer.detail": "what the worker says",
+    "JsonValue": "any value",
+    "ModelCard.preprocess": "Preprocess, or nothing",
+    "NewConversion.options": "of another capability",
+    "NodesNodeAnswer.offers": "by kind of work",
+    "NodesWorkerAnswer.detail": "what the worker says",
+    "Outputs": "of a stage",
+    "Refusal.detail": "by the code of the error",
+    "Report.report": "of an agent",
+    "SampleAnswer.extra": "what the algorithm says",
+    "TrainingEventAnswer.payload": "by the type of the event",
+    "TransferFailure.detail": "by the code of the error",
+    "WaitingAnswer.facts": "by the code of the reason",
+    "WarningEntry.detail": "by the code of the warning",
+    "WhatIf.nodes.{}": "assumptions",
+    "WholeCalibrationAnswer.error": "an error, or nothing",
+    "WorkerOutput.models.[]": "of the requirement",
+}
+
+
+def open_places(schema: Any, place: str) -> Iterator[str]:
+    """Where a schema accepts any value, or any object: a generated client gets no type there."""
+    if not isinstance(schema, dict):
+        return
+    keywords = schema.keys() - {"title", "description", "default"}
+    is_any_object = keywords <= {"type", "additionalProperties"} and schema.get("additionalProperties", True) is True
+    if not keywords or (schema.get("type") == "object" and is_any_object):
+        yield place
+        return
+    for name, part in schema.get("properties", {}).items():
+        yield from open_places(part, f"{place}.{name}")
+    yield from open_places(schema.get("items"), f"{place}.[]")
+    yield from open_places(schema.get("additionalProperties"), f"{place}.{{}}")
+    for part in (part for name in ("anyOf", "oneOf", "allOf") for part in schema.get(name, ())):
+        yield from open_places(part, place)
+
+
+def test_clients_that_are_generated_get_types_but_where_any_value_may_stand(served: dict[str, Any]) -> None:
+    schemas = served["components"]["schemas"].items()
+    assert {place for name, schema in schemas for place in open_places(schema, name)} == ANY_VALUE.keys()
+
+
 def test_each_operation_says_who_may_ask(served: dict[str, Any], settings: Settings) -> None:
     """Without accounts nobody needs a token, but nodes; a link that is signed and what all may see never need one."""
     users, nodes = [{"token": []}, {"session": []}], [{"node": []}]

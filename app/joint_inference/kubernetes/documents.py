@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse, Response
 
 from app.joint_inference.kubernetes.openapi_v2 import to_version_2
 from app.joint_inference.kubernetes.representations import failure
-from app.joint_inference.model.crd import SCHEMA
+from app.joint_inference.model.crd import METADATA_SCHEMA, SCHEMA
 from app.joint_inference.model.resource import API_VERSION, GROUP, KIND, LIST_KIND, PLURAL, VERSION
 from app.kit.errors import NotFound
 from app.kit.text.json_values import JsonObject
@@ -145,18 +145,7 @@ def _build_schemas() -> JsonObject:
                 "items": {"type": "array", "items": _make_ref(_ITEM)},
             },
         },
-        _META: {"type": "object", "properties": _describe_metadata()},
-    }
-
-
-def _describe_metadata() -> JsonObject:
-    texts = {"type": "object", "additionalProperties": _TEXT}
-    return {
-        **dict.fromkeys(("name", "namespace", "uid", "resourceVersion"), _TEXT),
-        "labels": texts,
-        "annotations": texts,
-        "generation": {"type": "integer", "format": "int64"},
-        **{name: {**_TEXT, "format": "date-time"} for name in ("creationTimestamp", "deletionTimestamp")},
+        _META: METADATA_SCHEMA,
     }
 
 

@@ -101,6 +101,24 @@ STATUS_SCHEMA: JsonObject = _make_object(
 SCHEMA: JsonObject = _make_object({"spec": SPEC_SCHEMA, "status": STATUS_SCHEMA})
 """The requirement's openAPIV3Schema."""
 
+METADATA_SCHEMA: JsonObject = _make_object(
+    {
+        **dict.fromkeys(("name", "namespace", "uid", "resourceVersion"), _TEXT),
+        "labels": _LABELS,
+        "annotations": _LABELS,
+        "generation": {"type": "integer", "format": "int64"},
+        **dict.fromkeys(("creationTimestamp", "deletionTimestamp"), _TIME),
+    }
+)
+RESOURCE_SCHEMA: JsonObject = _make_object(
+    {"apiVersion": _TEXT, "kind": _TEXT, "metadata": METADATA_SCHEMA, **SCHEMA["properties"]},
+    "apiVersion",
+    "kind",
+    "metadata",
+    "spec",
+)
+"""A whole resource."""
+
 PRINTER_COLUMNS: list[dict[str, str]] = [
     {
         "name": "status",
@@ -145,4 +163,4 @@ def crd() -> JsonObject:
     return document
 
 
-__all__ = ["PRINTER_COLUMNS", "SCHEMA", "SPEC_SCHEMA", "STATUS_SCHEMA", "crd"]
+__all__ = ["METADATA_SCHEMA", "PRINTER_COLUMNS", "RESOURCE_SCHEMA", "SCHEMA", "SPEC_SCHEMA", "STATUS_SCHEMA", "crd"]

@@ -8,8 +8,10 @@ from pydantic import BaseModel, Field
 
 from app.joint_inference.model.tally import MOST_ROWS
 from app.kit.text.json_values import JsonObject
+from app.kit.web.described_type import DescribedType
 from app.kit.web.http import checked
 from app.nodes.wire import read
+from app.results.model.frame_result import Row
 
 
 class RowReport(BaseModel):
@@ -17,9 +19,8 @@ class RowReport(BaseModel):
     """Which start of which worker they are of."""
     batch: Annotated[int, Field(ge=1, le=(1 << 31) - 1)]
     """Rises with each report of a run."""
-    rows: Annotated[list[JsonObject], Field(max_length=MOST_ROWS)]
-    """Oldest first: {at: seconds since 1970, size: [width, height], bbox, labels, scores, sample: id, answered_by:
-    edge, cloud or edge_fallback, is_hard, model_name, model_version}."""
+    rows: Annotated[list[Annotated[JsonObject, DescribedType(Row)]], Field(max_length=MOST_ROWS)]
+    """Oldest first."""
 
 
 def read_rows(body: bytes) -> RowReport:

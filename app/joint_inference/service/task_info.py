@@ -61,23 +61,25 @@ def _is_short_text(value: object) -> bool:
     return isinstance(value, str) and len(value) <= 500 and not any("\ud800" <= char <= "\udfff" for char in value)
 
 
-class _Output(BaseModel):
+class WorkerOutput(BaseModel):
     models: list[Any] | None = None
     taskInfo: TaskInfo | None = None
     ownerInfo: TaskInfo | None = None
 
     @model_validator(mode="after")
-    def _one_of_them(self) -> _Output:
+    def _one_of_them(self) -> WorkerOutput:
         if self.taskInfo is None and self.ownerInfo is None:
             raise ValueError("taskInfo is missing")
         return self
 
 
-class _Status(BaseModel):
+class WorkerStatus(BaseModel):
+    """What a worker sends."""
+
     phase: Annotated[str, Field(max_length=64)] = "inference"
     status: Literal["completed", "failed", "running"]
     uid: Annotated[str, Field(max_length=36)] = ""
-    output: _Output
+    output: WorkerOutput
 
 
 class UpstreamStatus(BaseModel):
@@ -92,7 +94,7 @@ class UpstreamStatus(BaseModel):
 
 
 def read_status(body: Any) -> UpstreamStatus:
-    body_status = checked(lambda: _Status.model_validate(body))
+    body_status = checked(lambda: WorkerStatus.model_validate(body))
     info = body_status.output.taskInfo or body_status.output.ownerInfo
     assert info is not None
     task_info = info.model_dump(exclude_none=True)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from http.client import responses
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
 from app.kit.text.json_values import JsonObject
 from app.kit.web import idempotency
+from app.kit.web.described_type import DescribedType
 from app.kit.web.operations import PARAMETER, USERS, Answer, OpenApiSchema, Operation, is_model
 from app.kit.web.security import SAFE_METHODS, SECURE_SESSION_COOKIE, SESSION_COOKIE
 
@@ -40,11 +41,29 @@ ANSWERED: JsonSchemaMode = "serialization"
 _SAME_NAME = re.compile(r"\bapp__(\w+?)__(?:\w+__)?(\w+)")
 
 
+class Problem(BaseModel):
+    """What is wrong with a field: at and problem, or of a document of joint inference path and message."""
+
+    at: str = ""
+    problem: str = ""
+    path: str = ""
+    message: str = ""
+
+
+class ErrorDetail(BaseModel):
+    """Facts about an error: those that several errors have, and further ones by its code."""
+
+    model_config = ConfigDict(extra="allow")
+
+    problems: list[Problem] = []
+    retry_after_s: float = 0
+
+
 class ErrorBody(BaseModel):
     code: str
     message: str
     hint: str
-    detail: JsonObject
+    detail: Annotated[JsonObject, DescribedType(ErrorDetail)]
     can_retry: bool
 
 

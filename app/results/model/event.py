@@ -5,7 +5,24 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NotRequired
+
+from typing_extensions import TypedDict
+
+from app.results.model.rule import Direction
+
+
+class EventObject(TypedDict):
+    """An object for which a rule held."""
+
+    label: str
+    score: float | None
+    bbox: list[float]
+    """x1, y1, x2, y2 in pixels of the source."""
+    track: int
+    """Its id."""
+    direction: NotRequired[Direction]
+    """In which a line was crossed."""
 
 
 @dataclass(frozen=True)
@@ -18,7 +35,7 @@ class RuleEvent:
     at: str
     """When the frame was answered, by the node's clock."""
     objects: Sequence[Mapping[str, Any]]
-    """{label, score, bbox in pixels of the source, track: the object's id, direction where a line was crossed}"""
+    """See EventObject."""
     zone: str = ""
     event_id: int = 0
     """Increases with each event; 0 until it is stored."""

@@ -7,33 +7,53 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeGuard
 
+from typing_extensions import TypedDict
+
 from app.kit.clock import to_text
 from app.kit.text.json_values import JsonObject
 
-FACTS = frozenset(
-    {
-        "n_loop",
-        "at",
-        "pts",
-        "e2e",
-        "tracked",
-        "bbox",
-        "labels",
-        "scores",
-        "keypoints",
-        "masks",
-        "ids",
-        "size",
-        "sample",
-        "answered_by",
-        "is_hard",
-        "node",
-        "source",
-        "model_name",
-        "model_version",
-        "plan",
-    }
-)
+
+class Row(TypedDict, total=False):
+    """What is stored of a frame, as its node reported it; beside these keys it has counts by name."""
+
+    n_loop: int
+    """Number of the frame."""
+    at: float
+    """Seconds since 1970, by the node's clock."""
+    pts: float | None
+    """Of a video job: seconds in the source."""
+    e2e: float
+    """Of a video job: seconds from the frame's capture to its result."""
+    tracked: bool
+    """Of a video job: a tracker carried the boxes from an earlier frame."""
+    plan: int | None
+    """Of a video job: seq of the plan by which the frame was processed."""
+    bbox: list[list[float]]
+    """x1, y1, x2, y2 of each object, in pixels of the source."""
+    labels: list[str]
+    scores: list[float]
+    ids: list[int | None]
+    """Of each object over time, added by the web server; null: it is not followed."""
+    keypoints: list[list[list[float]]]
+    """Of each object [x, y, score] of each of its key points."""
+    masks: list[list[list[float]]]
+    """Of each object its polygons, [x, y, x, y, …] each."""
+    size: list[int]
+    """Width and height of the source."""
+    sample: str
+    """Of a service: the sample's id."""
+    answered_by: str
+    """Of a service: edge, cloud or edge_fallback."""
+    is_hard: bool
+    node: str
+    """Of a service on several nodes."""
+    source: str
+    """Of a service with several sources."""
+    model_name: str
+    model_version: int
+
+
+FACTS = frozenset(Row.__annotations__)
 """Keys of a row other than its counts."""
 MOST_SECONDS = 2.0e11
 """Seconds since 1970; later times have no date."""

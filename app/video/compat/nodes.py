@@ -10,19 +10,24 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
+from app.inference.broadcast import BroadcastState
 from app.kit.clock import now
 from app.kit.errors import BadRequest
 from app.kit.network.addresses import host_and_port
 from app.kit.text.json_values import JsonObject
 from app.kit.web.auth import Caller, caller_of
+from app.kit.web.described_type import DescribedType
 from app.kit.web.request_body import read_whole_body
+from app.results.model.frame_result import Row
 from app.video.access import require_node, require_user, uid_of, video_of
 from app.video.compat.error_format import Lenient, done, read_body
 from app.video.compat.users import RequirementJob, submission
 from app.video.errors import VideoNotFound
 from app.video.model.dag_inputs import with_render
 from app.video.model.job import VideoJob
-from app.video.model.report import JobReport, PlanRequest
+from app.video.model.report import JobReport, Measurement, PlanRequest
+from app.video.scheduling.contract import GeneratorInfo
+from app.video.schemas import ConstraintJson, DagJson, FlowMappingJson, PlanResultJson, VideoConfJson
 from app.video.service import NodeVideos, Resources, Video
 from app.video.service.pictures import MAX_PICTURE_BYTES
 
@@ -36,18 +41,18 @@ class PlanDemand(Lenient):
     """The requirement's four, and what a runner knows beside."""
 
     job_uid: Uid
-    dag: JsonObject | None = None
-    last_plan_result: JsonObject | None = None
-    user_constraint: JsonObject | None = None
-    generator_output: JsonObject | None = None
+    dag: DagJson | None = None
+    last_plan_result: PlanResultJson | None = None
+    user_constraint: ConstraintJson | None = None
+    generator_output: Annotated[JsonObject, DescribedType(GeneratorInfo)] | None = None
     asked: Seq = 0
     why: Annotated[StrictStr, Field(max_length=32)] = "period"
 
 
 class RequirementPlan(Lenient):
     job_uid: Uid
-    video_conf: JsonObject
-    flow_mapping: JsonObject
+    video_conf: VideoConfJson
+    flow_mapping: FlowMappingJson
 
 
 class JoinRequest(Lenient):
@@ -59,14 +64,14 @@ class JoinRequest(Lenient):
 class ResultsReport(Lenient):
     job_uid: Uid
     seq: Seq
-    results: Annotated[list[JsonObject], Field(max_length=1000, default_factory=list)]
-    plan_result: JsonObject | None = None
+    results: Annotated[list[Annotated[JsonObject, DescribedType(Row)]], Field(max_length=1000, default_factory=list)]
+    plan_result: PlanResultJson | None = None
     flags: Annotated[list[StrictStr], Field(max_length=10)] | None = None
     silent_s: Annotated[float, Field(ge=0)] | None = None
-    broadcast: JsonObject | None = None
+    broadcast: Annotated[JsonObject, DescribedType(BroadcastState)] | None = None
     ending: StrictStr | None = None
     reason: StrictStr | None = None
-    profile: Annotated[list[JsonObject], Field(max_length=1000)] | None = None
+    profile: Annotated[list[Annotated[JsonObject, DescribedType(Measurement)]], Field(max_length=1000)] | None = None
     progress: Annotated[float, Field(ge=0, le=1)] | None = None
     note: StrictStr | None = None
 

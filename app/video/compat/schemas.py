@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel
 
 from app.kit.text.json_values import JsonObject
+from app.kit.web.described_type import DescribedType
+from app.results.model.frame_result import Row
 from app.video.model.job import JobState
+from app.video.schemas import ConstraintJson, PlanJson, PlanResultJson
 
 
 class Done(BaseModel):
@@ -43,22 +46,22 @@ class JobTaken(Done):
     job_uid: str
     node_addr: str | None = None
     unique_job_id: str | None = None
-    constraint: JsonObject | None = None
+    constraint: ConstraintJson | None = None
 
 
 class ConstraintTaken(Done):
     msg: str
     job_uid: str
-    constraint: JsonObject
+    constraint: ConstraintJson
 
 
 class LatestResult(BaseModel):
-    plan: JsonObject | None
-    plan_result: JsonObject
+    plan: PlanJson | None
+    plan_result: PlanResultJson
 
 
 class RecentResults(BaseModel):
-    appended_result: list[JsonObject]
+    appended_result: Annotated[list[JsonObject], DescribedType(list[Row])]
     """Of the last ten frames, newest last."""
     latest_result: LatestResult
 

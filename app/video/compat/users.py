@@ -16,7 +16,8 @@ from app.video.access import require_user, uid_of, video_of
 from app.video.compat.error_format import Lenient, done, read_body
 from app.video.live import live_answer
 from app.video.model.job import RESULTS_KEPT, JobState, RestartPolicy, VideoJob
-from app.video.schemas import VideoId
+from app.video.responses import describe_result
+from app.video.schemas import ConstraintJson, DagJson, VideoId
 from app.video.service import Jobs, NodeVideos, Submission
 
 PAGE = 100
@@ -28,8 +29,8 @@ class RequirementJob(Lenient):
 
     node_addr: Address
     video_id: VideoId
-    dag: JsonObject
-    user_constraint: JsonObject | None = None
+    dag: DagJson
+    user_constraint: ConstraintJson | None = None
     policy: StrictStr = ""
     restart_policy: RestartPolicy | None = None
     realtime: StrictBool = True
@@ -39,7 +40,7 @@ class RequirementJob(Lenient):
 
 class RequirementConstraint(Lenient):
     job_uid: StrictStr
-    user_constraint: JsonObject
+    user_constraint: ConstraintJson
 
 
 async def get_all_status(request: Request) -> Response:
@@ -105,7 +106,7 @@ def result_of(job: VideoJob) -> JsonObject:
     """appended_result: at most ten, newest last; plan: None until there is one."""
     latest = {
         "plan": job.plan.to_json() if job.plan else None,
-        "plan_result": {"delay": {}, **job.plan_result},
+        "plan_result": describe_result(job),
     }
     return {"appended_result": [dict(result) for result in job.results[-RESULTS_KEPT:]], "latest_result": latest}
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from typing_extensions import TypedDict
+
 from app.kit.text.json_values import JsonObject
 from app.video.errors import BadConstraint
 from app.video.model.reader import Reader, shorten_value
@@ -16,6 +18,17 @@ DEFAULT_DELAY_S = 0.8
 MAX_DELAY_S = 3600.0
 MAX_ACCURACY = 10.0
 """The requirement's example has 10, "to be settled": values above the highest level count as that."""
+
+
+class ConstraintDocument(TypedDict, total=False):
+    """A constraint as it is written."""
+
+    delay: float | list[float] | None
+    """Longest delay in seconds, or [lowest, longest]; a lowest of -1: none."""
+    accuracy: float | None
+    """0 to 1, or a level of 2 to 5."""
+    acc_level: int | None
+    """0 to 5, instead of accuracy."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +69,7 @@ def read_constraint(data: object) -> Constraint:
     if data is None:
         return Constraint()
     fields = _READER.mapping(data, "user_constraint", most=8)
-    _READER.only_keys(fields, "user_constraint", ("delay", "accuracy", "acc_level"))
+    _READER.only_keys(fields, "user_constraint", tuple(ConstraintDocument.__annotations__))
     lo, hi = _read_delay(fields["delay"]) if fields.get("delay") is not None else (-1.0, DEFAULT_DELAY_S)
     return Constraint(lo, hi, _read_quality(fields), {key: value for key, value in fields.items() if value is not None})
 

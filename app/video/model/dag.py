@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NotRequired
+
+from typing_extensions import TypedDict
 
 from app.inference.broadcast import Broadcast
 from app.inference.frame_gate import EVERY_FRAME, STILL_S, FrameGate
@@ -17,12 +19,49 @@ from app.video.model.flow import READER as _READER
 from app.video.model.kinds import CLIP, GENERATORS, RENDER, RENDERED, STAGE_SPEC, StageKind, StageSpec, Type
 from app.video.model.reader import NAME, shorten_value
 
-KEYS = ("generator", "flow", "input", "stages", "gate", "recording", "broadcast")
-GATE = ("region", "motion", "still_s")
 MAX_STILL_S = 86_400.0
 MAX_FIELDS = 32
 MAX_VARIANTS = 3
 MAX_MODELS = 8
+
+
+class StageDocument(TypedDict):
+    """A stage that a DAG declares itself."""
+
+    kind: str
+    models: list[str | list[str]]
+    """By model_id: big, medium, small; of a kind that needs several models each entry names that many."""
+    parameters: NotRequired[dict[str, str | float | bool] | None]
+
+
+class GateDocument(TypedDict, total=False):
+    """Which frames are processed."""
+
+    region: str | None
+    """The part of the picture that is looked at, as x1,y1,x2,y2, each 0 to 1."""
+    motion: float
+    """Share of the pixels that must have changed; 0: every frame."""
+    still_s: float
+    """Seconds after which a frame is processed although nothing has moved."""
+
+
+class DagDocument(TypedDict):
+    """A DAG as it is written."""
+
+    generator: str
+    flow: list[str] | dict[str, list[str]]
+    """[generator, stage, …], where each waits for the one before, or {stage: [stage or generator, …]}."""
+    input: dict[str, dict[str, str]]
+    """stage, or Render → field → stage.output."""
+    stages: NotRequired[dict[str, StageDocument] | None]
+    gate: NotRequired[GateDocument | None]
+    recording: NotRequired[Recording | None]
+    """Keep its drawn picture on the node."""
+    broadcast: NotRequired[Broadcast | None]
+    """Push its drawn picture to the node's media server."""
+
+
+KEYS, GATE, STAGE = (tuple(document.__annotations__) for document in (DagDocument, GateDocument, StageDocument))
 
 
 @dataclass(frozen=True)
@@ -69,9 +108,7 @@ class Dag:
         }
         if self.own:
             specs = {name: STAGE_SPEC.write(spec) for name, spec in self.own.items()}
-            written["stages"] = {
-                name: {key: spec[key] for key in ("kind", "models", "parameters")} for name, spec in specs.items()
-            }
+            written["stages"] = {name: {key: spec[key] for key in STAGE} for name, spec in specs.items()}
         if self.gate != EVERY_FRAME:
             written["gate"] = _gate_to_json(self.gate)
         if self.recording is not None:
@@ -89,10 +126,7 @@ def read_dag(data: object) -> Dag:
     """Parses the DAG of a job.
 
     Args:
-        data: {generator, flow, input, stages, gate, recording, broadcast}. flow: [generator, stage, …], where each
-            waits for the one before, or {stage: [stage or generator, …]}. The others may be missing. stages: {name:
-            {kind, models: [name | [name, …], …], parameters}}. gate: {region: "x1,y1,x2,y2", motion: 0..1, still_s}.
-            recording, broadcast: see read_recording, read_broadcast.
+        data: See DagDocument. recording, broadcast: see read_recording, read_broadcast.
 
     Raises:
         BadDag: It has another form: an unknown generator, a flow without it, a stage twice, a cycle, a reference
@@ -197,7 +231,7 @@ def _read_own_stages(data: object, stages: tuple[str, ...]) -> dict[str, StageSp
 
 def _read_spec(name: str, data: object, place: str) -> StageSpec:
     fields = _READER.mapping(data, place, most=MAX_FIELDS)
-    _READER.only_keys(fields, place, ("kind", "models", "parameters"))
+    _READER.only_keys(fields, place, STAGE)
     for key in ("kind", "models"):
         if key not in fields:
             raise _READER.problem(f"{place}.{key}", "is missing")

@@ -6,7 +6,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NotRequired, TypedDict
+from typing import NotRequired
+
+from typing_extensions import TypedDict
 
 from app.inference.broadcast import BroadcastState
 from app.inference.model_card import ModelCard
@@ -85,11 +87,7 @@ class JobReport(TypedDict):
     """Increases with each report of a job, also across restarts of the runner: one that is not greater than the last is
     ignored."""
     results: list[JsonObject]
-    """New since the last report: {"n_loop": n, …count…, "at": s since 1970, "pts": s in the source, "e2e": s,
-    "tracked": bool, "plan": seq of the plan, "model_name": …, "model_version": number, "bbox": […], "labels": […],
-    "scores": […], "keypoints": […], "masks": […], "size": [width, height] of the source}, the last six where there
-    are boxes, keypoints and masks where the model has them, the model that of the stage of the boxes or counts, as far
-    as known; n_loop rises over restarts."""
+    """New since the last report; see Row. n_loop rises over restarts."""
     plan_result: NotRequired[PlanResult]
     flags: NotRequired[list[str]]
     silent_s: NotRequired[float]

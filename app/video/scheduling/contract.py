@@ -6,7 +6,9 @@ Custom policies are entry points of the group `modelmill.video_policies`, `name 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NotRequired, Protocol, TypedDict
+from typing import Any, NotRequired, Protocol
+
+from typing_extensions import TypedDict
 
 from app.kit.text.json_values import JsonObject
 from app.video.model.report import PlanResult
