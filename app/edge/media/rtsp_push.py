@@ -19,6 +19,7 @@ import numpy as np
 from app.edge.media.picture_sizes import Size
 from app.edge.media.video_writer import NO_ENCODER, VideoWriter, available_format
 from app.inference.prediction import Picture
+from app.inference.sources.video import OF_STREAMS, REFUSALS
 from app.kit.process.child_protocol import receive, send
 from app.kit.process.spawn import python_module, spawn
 
@@ -97,12 +98,17 @@ def main(end: socket.socket) -> None:
                 writer = writer or _open_writer(header)
                 writer.add(np.frombuffer(pixels, np.uint8).reshape(*reversed(header["size"]), 3), header["at_s"])
             except Exception as error:  # noqa: BLE001  # those of PyAV have no class in common; their text has the URL
-                send(end, {"error": (getattr(error, "strerror", None) or type(error).__name__)[:200]})
+                send(end, {"error": _explain(error)[:200]})
                 break
             send(end, {"cpu_s": time.process_time()})
     if writer is not None:
         with suppress(Exception):  # of a connection that has ended
             writer.finish()
+
+
+def _explain(error: Exception) -> str:
+    reason = OF_STREAMS.get(getattr(error, "errno", 0)) or REFUSALS.get(type(error).__name__)
+    return reason or getattr(error, "strerror", None) or type(error).__name__
 
 
 def _open_writer(header: dict[str, Any]) -> VideoWriter:

@@ -208,6 +208,7 @@ class _Delivery:
                 self._problem = self._problem or f"the connection has ended: {reason}"
                 self._is_too_large = self._is_too_large or reason.value == PACKET_TOO_LARGE
             self._changed.notify_all()
+        self._is_connected.set()  # it will not be
 
     def _measure_left_s(self) -> float:
         return max(0.0, self._deadline - time.monotonic())

@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+import redis
 import sqlalchemy as sa
 
 from app.kit.clock import now, to_text
@@ -30,8 +31,8 @@ from app.video.model.job import VideoJob
 from tests.harness.faults.failing_deployment import small_disk
 from tests.harness.mosquitto import PATIENCE_S, Mosquitto
 from tests.harness.valkey import Valkey
-from tests.harness.video.nodes import Env
-from tests.harness.video.sinks import Receiver, add, deliver, state, take
+from tests.harness.video.nodes import USER, Env
+from tests.harness.video.sinks import Receiver, add, deliver, sinks_of, state, take
 
 HERE = read_networks("127.0.0.0/8")
 SECRET = "whsec_" + "A" * 44
@@ -143,6 +144,27 @@ def test_ten_thousand_events_that_waited_are_delivered_in_their_order_each_once(
     assert state(env, job.uid) == ("idle", 10_000, 0, "")
     frames = [one["data"]["frame"] for _, body in receiver.requests for one in json.loads(body)]
     assert frames == list(range(10_000))
+
+
+@pytest.mark.exhaustive
+def test_ten_thousand_events_go_to_a_stream_of_redis_and_to_files_in_their_order_each_once(
+    env: Env, job: VideoJob, shared_valkey: Valkey
+) -> None:
+    stream = f"events:{job.uid}:{shared_valkey.port}"
+    add(env, job.uid, SinkKind.REDIS, f"{shared_valkey.url(9)}/{stream}", SinkContent.EVENTS)
+    env.later(1)
+    add(env, job.uid, SinkKind.FILE, "datasets/door", SinkContent.EVENTS)
+    add_events(env, job.uid, 10_000)
+    while {one.word for one in sinks_of(env, job.uid)} != {"idle"}:
+        deliver(env, job.uid)
+    with redis.Redis(port=shared_valkey.port, db=9) as client:
+        entries = [json.loads(fields[b"event"]) for _, fields in client.xrange(stream)]
+        client.delete(stream)
+    files = env.container.homes.files
+    paths = sorted(entry.path for entry in files.browse(USER, "datasets/door").entries)
+    lines = [json.loads(line) for path in paths for line in b"".join(files.read(USER, path)).splitlines()]
+    for received in (entries, lines):
+        assert [one["data"]["frame"] for one in received] == list(range(10_000))
 
 
 def add_events(env: Env, uid: str, count: int) -> None:

@@ -23,6 +23,7 @@ from app.edge.video.runner.recorder import DISK_FULL, FOLDER, NO_ENCODER, Record
 from app.edge.video.runner.video_segments import Segment, SegmentRing, SegmentWriter, clip_of
 from app.inference.prediction import Picture
 from app.video.model.drawn_video import Recording
+from tests.harness.faults.failing_deployment import small_disk
 from tests.harness.until import until
 
 BEGIN_S = 1_700_000_000.0
@@ -228,6 +229,26 @@ def test_a_disk_that_fails_while_a_segment_is_written_leaves_no_part_of_it(
     assert job.recorder.clip(BEGIN_S, job.now + 1) == (b"", "")
     assert job.recorder.state().problem == DISK_FULL
     assert not list((tmp_path / FOLDER).iterdir())
+
+
+@pytest.mark.parametrize("least_bytes", [0, 1 << 20], ids=["none is left", "too little is left"])
+def test_on_a_small_disk_what_is_missing_is_said_and_recording_goes_on_when_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, least_bytes: int
+) -> None:
+    monkeypatch.setattr(video_segments, "MIN_FREE_BYTES", least_bytes)
+    with small_disk(tmp_path / "disk", "2m") as disk:
+        job = Job(disk)
+        (disk / FOLDER).mkdir(exist_ok=True)
+        with (disk / "filling").open("wb") as filling, pytest.raises(OSError, match="No space"):
+            filling.write(bytes(4 << 20))
+        job.show()
+        assert job.recorder.clip(BEGIN_S, job.now + 1) == (b"", "")
+        assert job.recorder.state().problem == DISK_FULL
+        (disk / "filling").unlink()
+        job.show()
+        assert times(job.recorder.clip(job.now - 0.1, job.now + 1)[0])
+        assert job.notes == [f"Nothing is recorded: {DISK_FULL}. The job goes on.", "It is recorded again."]
+        job.recorder.close()
 
 
 def test_a_picture_that_cannot_be_drawn_ends_nothing(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
