@@ -241,9 +241,12 @@ def test_a_server_of_rtmp_that_fails_is_told(
     assert last.is_cut
 
 
-def test_a_server_that_is_none_of_rtmp_has_ended_the_stream() -> None:
+def test_a_server_of_something_else_is_said() -> None:
     with served(lambda request, _: request.send_error(404)) as url:
-        assert problem_of(f"{url.replace('http', 'rtmp')}/live/camera") == "the other side has ended the stream"
+        place = url.partition("://")[2]
+        assert problem_of(f"rtmp://{place}/live/camera") == "the other side has ended the stream"
+        assert problem_of(f"rtsp://{place}/live/camera") == "Invalid data found when processing input"
+        assert problem_of(f"https://{place}/video") == "its host is not known, or has ended the connection"
 
 
 # UDP

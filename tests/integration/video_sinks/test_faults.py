@@ -29,6 +29,7 @@ from app.results.service.sinks import SinkSender
 from app.results.store.tables import rule_events
 from app.video.model.job import VideoJob
 from tests.harness.faults.failing_deployment import small_disk
+from tests.harness.kafka import Tansu, messages
 from tests.harness.mosquitto import PATIENCE_S, Mosquitto
 from tests.harness.valkey import Valkey
 from tests.harness.video.nodes import USER, Env
@@ -147,23 +148,28 @@ def test_ten_thousand_events_that_waited_are_delivered_in_their_order_each_once(
 
 
 @pytest.mark.exhaustive
-def test_ten_thousand_events_go_to_a_stream_of_redis_and_to_files_in_their_order_each_once(
+def test_ten_thousand_events_go_to_redis_kafka_and_files_in_their_order_each_once(
     env: Env, job: VideoJob, shared_valkey: Valkey
 ) -> None:
     stream = f"events:{job.uid}:{shared_valkey.port}"
     add(env, job.uid, SinkKind.REDIS, f"{shared_valkey.url(9)}/{stream}", SinkContent.EVENTS)
     env.later(1)
     add(env, job.uid, SinkKind.FILE, "datasets/door", SinkContent.EVENTS)
-    add_events(env, job.uid, 10_000)
-    while {one.word for one in sinks_of(env, job.uid)} != {"idle"}:
-        deliver(env, job.uid)
+    env.later(1)
+    with Tansu() as broker:
+        broker.make_topic("events")
+        add(env, job.uid, SinkKind.KAFKA, f"kafka://{broker.address}/events", SinkContent.EVENTS)
+        add_events(env, job.uid, 10_000)
+        while {one.word for one in sinks_of(env, job.uid)} != {"idle"}:
+            deliver(env, job.uid)
+        records = [json.loads(one.value()) for one in messages(broker.address, "events", 10_000)]
     with redis.Redis(port=shared_valkey.port, db=9) as client:
         entries = [json.loads(fields[b"event"]) for _, fields in client.xrange(stream)]
         client.delete(stream)
     files = env.container.homes.files
     paths = sorted(entry.path for entry in files.browse(USER, "datasets/door").entries)
     lines = [json.loads(line) for path in paths for line in b"".join(files.read(USER, path)).splitlines()]
-    for received in (entries, lines):
+    for received in (entries, lines, records):
         assert [one["data"]["frame"] for one in received] == list(range(10_000))
 
 
