@@ -21,13 +21,14 @@ from tests.harness.forked import share_first_process
 from tests.harness.migrated import migrated_file
 from tests.harness.paths import SHARED_DATA
 from tests.harness.postgres import PostgresServer, shared_postgres_server
-from tests.harness.reuse import share_authorities, share_fork_server, share_templates
+from tests.harness.reuse import hash_quickly, share_authorities, share_fork_server, share_templates
 from tests.harness.s3_server import S3Server, shared_s3_server
 from tests.harness.surroundings import forget_surroundings, take_any_time
 from tests.harness.valkey import Valkey
 
 pytest_plugins = ("tests.harness.collection", "tests.harness.durations", "tests.harness.parallel")
 share_authorities()
+hash_quickly()
 begin_fork_server = share_fork_server()
 forget_surroundings()
 take_any_time()

@@ -36,6 +36,16 @@ def share_templates() -> None:
         environment(language).bytecode_cache = FileSystemBytecodeCache(str(COMPILED))
 
 
+def hash_quickly() -> None:
+    """The password of SFTP is hashed for each new user, of which each application has one: 40 ms of CPU. The processes
+    of a deployment hash as the product does."""
+    from argon2 import PasswordHasher
+
+    from app.homes.sftp import credentials
+
+    credentials._HASHER = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
+
+
 def describe_once() -> None:
     """The description of the API is made for each application, of the same operations: 60 ms of CPU."""
     from app import main

@@ -1,19 +1,12 @@
-"""SFTPGo's stand-in, one for the file, and hashes of passwords that cost nothing: there are many."""
+"""SFTPGo's stand-in, one for the file."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import pytest
-from argon2 import PasswordHasher
 
-from app.homes.sftp import credentials
 from tests.standins.sftpgo import SftpgoStandin
-
-
-@pytest.fixture(autouse=True)
-def _quick_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(credentials, "_HASHER", PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
 
 
 @pytest.fixture(scope="module")
