@@ -32,7 +32,7 @@ COPIED = (
     "app.edge.video.runner.main",
     "app.edge.video.stage_host.host",
 )
-OUT_OF_THE_WAY = 512
+ALL_DESCRIPTORS = 1 << 20
 """Descriptors from here on are nobody's."""
 
 
@@ -124,10 +124,11 @@ def _run(begun: Any, command: list[str], environment: dict[str, str], folder: st
 
 def _take(passed: dict[int, int]) -> None:
     """No other descriptors than these, with their numbers there."""
-    aside = {number: fcntl.fcntl(descriptor, fcntl.F_DUPFD, OUT_OF_THE_WAY) for number, descriptor in passed.items()}
+    behind = max(passed) + 1
+    aside = {number: fcntl.fcntl(descriptor, fcntl.F_DUPFD, behind) for number, descriptor in passed.items()}
     for number, descriptor in aside.items():
         os.dup2(descriptor, number)
     first = 3
-    for number in [*sorted(number for number in passed if number >= first), OUT_OF_THE_WAY * 2]:
+    for number in [*sorted(number for number in passed if number >= first), ALL_DESCRIPTORS]:
         os.closerange(first, number)
         first = number + 1

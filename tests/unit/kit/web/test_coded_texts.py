@@ -71,7 +71,7 @@ def test_every_error_of_a_capability_has_a_sentence() -> None:
 
 def test_every_finding_and_the_advice_of_every_known_failure_is_translated() -> None:
     known = catalogue("zh-Hant")
-    sources = "".join(Path(module.__file__).read_text() for module in (calibration_checks, range_checks))
+    sources = "".join(Path(module.__file__).read_text("utf-8") for module in (calibration_checks, range_checks))
     codes = {part.split('"')[1] for part in sources.split("Finding(")[1:] if '"' in part.split(",")[0]}
     assert len(codes) > 10
     texts = translations("zh-Hant")

@@ -34,7 +34,7 @@ def named(path: Path) -> str:
 @pytest.fixture(scope="module")
 def parsed() -> dict[str, nodes.Template]:
     made = environment("en")
-    return {named(path): made.parse(path.read_text(), named(path), str(path)) for path in TEMPLATES}
+    return {named(path): made.parse(path.read_text("utf-8"), named(path), str(path)) for path in TEMPLATES}
 
 
 def texts_of_template(template: nodes.Template) -> Iterator[str]:
@@ -64,7 +64,7 @@ def test_every_text_of_a_template_is_translated(parsed: dict[str, nodes.Template
 
 def test_what_destroys_never_has_the_focus() -> None:
     """Enter, pressed too soon, would destroy."""
-    buttons = {named(path): re.findall(r"<button[^>]*btn-danger[^>]*>", path.read_text()) for path in TEMPLATES}
+    buttons = {named(path): re.findall(r"<button[^>]*btn-danger[^>]*>", path.read_text("utf-8")) for path in TEMPLATES}
     assert sum(map(len, buttons.values())) > 20
     assert not [name for name, tags in buttons.items() if any("autofocus" in tag for tag in tags)]
 
@@ -145,18 +145,18 @@ def test_what_compiles_in_one_language_compiles_in_every(language: str) -> None:
 
 def test_no_template_holds_script_or_style_inline() -> None:
     inline = re.compile(r"<script(?![^>]*\bsrc=)|<style|\sstyle=|\son[a-z]+=|javascript:|hx-on")
-    assert not {named(path): matches for path in TEMPLATES if (matches := inline.findall(path.read_text()))}
+    assert not {named(path): matches for path in TEMPLATES if (matches := inline.findall(path.read_text("utf-8")))}
 
 
 def test_nothing_is_fetched_from_another_host() -> None:
     fetch = re.compile(r"""(?:src|href)=["']https?:|url\(["']?https?:|@import|fetch\(["']https?:""")
     files = [*TEMPLATES, *STATIC.glob("*.css"), *STATIC.glob("*.js")]
     assert len(files) > len(TEMPLATES)
-    assert not {path.name: matches for path in files if (matches := fetch.findall(path.read_text()))}
+    assert not {path.name: matches for path in files if (matches := fetch.findall(path.read_text("utf-8")))}
 
 
 def test_vendored_files_are_what_their_readme_says() -> None:
-    listed = dict(VENDORED.findall((STATIC / "vendor" / "README.md").read_text()))
+    listed = dict(VENDORED.findall((STATIC / "vendor" / "README.md").read_text("utf-8")))
     files = [path for path in (STATIC / "vendor").iterdir() if path.suffix not in {".md", ".txt"}]
     present = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
     assert present == listed
@@ -249,8 +249,8 @@ def test_no_redirect_leads_to_another_host(path: str) -> None:
 
 
 def test_an_icon_is_a_symbol_that_there_is_and_says_nothing_itself() -> None:
-    symbols = set(re.findall(r'<symbol id="([a-z]+)"', (STATIC / "icons.svg").read_text()))
-    texts = {path: path.read_text() for path in TEMPLATES}
+    symbols = set(re.findall(r'<symbol id="([a-z]+)"', (STATIC / "icons.svg").read_text("utf-8")))
+    texts = {path: path.read_text("utf-8") for path in TEMPLATES}
     names = {name for text in texts.values() for name in re.findall(r'icon\("([a-z]+)"\)', text)}
     assert names and names <= symbols
     assert 'aria-hidden="true"' in icon("warn") and "#warn" in icon("warn")
@@ -258,9 +258,11 @@ def test_an_icon_is_a_symbol_that_there_is_and_says_nothing_itself() -> None:
 
 
 def test_a_question_whether_to_cancel_is_not_answered_by_cancel() -> None:
-    answers = {named(path): re.findall(r'_\("(Cancel|Keep) the (\w+)"\)', path.read_text()) for path in TEMPLATES}
+    answers = {
+        named(path): re.findall(r'_\("(Cancel|Keep) the (\w+)"\)', path.read_text("utf-8")) for path in TEMPLATES
+    }
     questions = {name: set(pairs) for name, pairs in answers.items() if pairs}
     assert len(questions) == 4
     for name, pairs in questions.items():
         assert pairs == {(verb, noun) for verb in ("Cancel", "Keep") for _, noun in pairs}, name
-    assert not [named(path) for path in TEMPLATES if '_("Keep it' in path.read_text()]
+    assert not [named(path) for path in TEMPLATES if '_("Keep it' in path.read_text("utf-8")]
