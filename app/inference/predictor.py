@@ -137,8 +137,9 @@ class Predictor:
 
     def _to_outputs(self, line: LineOfText, size: Size) -> DecodedOutputs:
         """Returns the line as a box with its text, as large as the picture; nothing if nothing is written there."""
-        text = line.text(self._characters).strip()[:MOST_TEXT]
-        boxes = (Box(0.0, 0.0, float(size[0]), float(size[1]), line.score, text=text),) if text else ()
+        read, score = line.read(self._characters)
+        text = read.strip()[:MOST_TEXT]
+        boxes = (Box(0.0, 0.0, float(size[0]), float(size[1]), score, text=text),) if text else ()
         return DecodedOutputs.of_candidates(boxes, self._options)
 
     def counted(self, boxes: tuple[Box, ...]) -> tuple[Box, ...]:

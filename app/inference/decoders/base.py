@@ -40,25 +40,36 @@ class OutputSpec:
         )
 
 
+BLANK = re.compile(r"[-_]|\W*(ctc|blank|blk)+\W*", re.IGNORECASE)
+"""Usual names of the class that is no character."""
+
+
 @dataclass(frozen=True)
 class LineOfText:
     """What a model reads in a picture of one line."""
 
     classes: tuple[int, ...]
-    """Numbers of the characters, from 1 on; empty: nothing is written there."""
-    score: float
-    """0..1."""
+    """The best class of each step."""
+    shares: tuple[float, ...]
+    """Their probabilities."""
     count: int
     """Number of classes, with the blank."""
 
-    def text(self, characters: Sequence[str]) -> str:
-        """Returns the text; a character without a name is left out.
+    def read(self, characters: Sequence[str]) -> tuple[str, float]:
+        """Returns the text and the mean probability of its characters; a character without a name is left out.
 
         Args:
-            characters: names of the classes, with or without one for the blank.
+            characters: names of the classes, with or without one for the blank. The blank is the first class, or the
+                last one if its name says so.
         """
         first = 0 if len(characters) >= self.count else 1
-        return "".join(characters[number - first] for number in self.classes if number - first < len(characters))
+        is_last = first == 0 and BLANK.fullmatch(characters[self.count - 1]) and not BLANK.fullmatch(characters[0])
+        blank = self.count - 1 if is_last else 0
+        befores = (blank, *self.classes[:-1])
+        steps = zip(befores, self.classes, self.shares, strict=True) if self.classes else ()
+        read = [(number, share) for before, number, share in steps if number not in (before, blank)]
+        text = "".join(characters[number - first] for number, _ in read if number - first < len(characters))
+        return text, sum(share for _, share in read) / len(read) if read else 0.0
 
 
 @dataclass(frozen=True)

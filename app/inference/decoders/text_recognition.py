@@ -1,9 +1,9 @@
 """Text recognition by connectionist temporal classification (CTC): PP-OCR, CRNN.
 
-One output of T steps with C scores each, 1×T×C or T×1×C; class 0 is the blank, the others are characters. The best
-class of each step counts, repetitions once; the confidence is the mean of their probabilities. The names of the classes
-are the characters, with or without one for the blank. Source: ppocr/postprocess/rec_postprocess.py of
-PaddlePaddle/PaddleOCR, Apache-2.0.
+One output of T steps with C scores each, 1×T×C or T×1×C; class 0 is the blank, or the last class if its name says so,
+the others are characters. The best class of each step counts, repetitions once; the confidence is the mean of their
+probabilities. The names of the classes are the characters, with or without one for the blank. Source:
+ppocr/postprocess/rec_postprocess.py of PaddlePaddle/PaddleOCR, Apache-2.0.
 """
 
 from __future__ import annotations
@@ -54,7 +54,5 @@ class TextRecognition:
         scores = values.reshape(-1, values.shape[-1]).astype(np.float32)
         require_numbers(scores)
         shares = shares_of(scores, is_exclusive=True)
-        best = shares.argmax(axis=1)
-        is_first = (np.diff(best, prepend=-1) != 0) & (best > 0)
-        score = float(shares.max(axis=1)[is_first].mean()) if is_first.any() else 0.0
-        return DecodedOutputs(line=LineOfText(tuple(best[is_first].tolist()), score, values.shape[-1]))
+        best, share = shares.argmax(axis=1), shares.max(axis=1)
+        return DecodedOutputs(line=LineOfText(tuple(best.tolist()), tuple(share.tolist()), values.shape[-1]))

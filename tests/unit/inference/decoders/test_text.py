@@ -88,8 +88,15 @@ def recognizer(values: np.ndarray) -> Any:
 
 @pytest.mark.parametrize(
     ("labels", "text"),
-    [(CHARACTERS, "12A"), (("blank", *CHARACTERS), "12A"), (CHARACTERS[:3], "12"), ((), "")],
-    ids=["without a blank", "with a blank", "too few", "none"],
+    [
+        (CHARACTERS, "12A"),
+        (("blank", *CHARACTERS), "12A"),
+        ((*CHARACTERS, "<blank>"), "0203B0"),
+        (("_", *CHARACTERS[:11], "-"), "12A"),
+        (CHARACTERS[:3], "12"),
+        ((), ""),
+    ],
+    ids=["without a blank", "with a blank", "with a blank at the end", "a dash at the end", "too few", "none"],
 )
 def test_repetitions_count_once_and_blanks_part_them(tmp_path: Path, labels: tuple[str, ...], text: str) -> None:
     predictor = opened(tmp_path, recognizer(steps(0, 2, 2, 0, 3, 11, 0)), card(labels=labels))
