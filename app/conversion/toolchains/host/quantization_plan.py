@@ -93,10 +93,21 @@ def _plan_without(model: Any, nodes: Container[str], tensors: Container[str]) ->
         and not any(name in tensors for name in (*node.input, *node.output))
     ]
     if not any(node.op_type in WEIGHTED for node in chosen):
-        return QuantizationPlan(
-            (), tail, (), f"no node to quantize: the graph has none of {', '.join(sorted(WEIGHTED))} to use"
-        )
+        return QuantizationPlan((), tail, (), f"no node to quantize: {_describe_lack(model)}")
     return QuantizationPlan(tuple(node.name for node in chosen), tail, _list_activations(model, chosen))
+
+
+def _describe_lack(model: Any) -> str:
+    """Returns why nothing can be quantized: the layers are in branches, or there are none."""
+    outer = sorted({node.op_type for node in model.graph.node if _has_layers_inside(node)})
+    if outer:
+        return f"the layers are inside {' and '.join(outer)}, where they stay in float; a model without it is quantized"
+    return f"the graph has none of {', '.join(sorted(WEIGHTED))} to use"
+
+
+def _has_layers_inside(node: Any) -> bool:
+    inner = [one for attribute in node.attribute if attribute.HasField("g") for one in attribute.g.node]
+    return any(one.op_type in WEIGHTED or _has_layers_inside(one) for one in inner)
 
 
 def _keeps_values(node: Any, constants: Mapping[str, Any]) -> bool:

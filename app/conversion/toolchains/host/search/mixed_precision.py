@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -122,7 +122,13 @@ class Forecast:
         return (self._measured[high] - self._measured[low]) / gain_db if gain_db > 0 else 0.0
 
 
-def fewest(expected: Sequence[float], base_db: float, needed_db: float, attempt: Attempt) -> int | None:
+def fewest(
+    expected: Sequence[float],
+    base_db: float,
+    needed_db: float,
+    attempt: Attempt,
+    known: Mapping[int, tuple[bool, float]] | None = None,
+) -> int | None:
     """Finds about the least number k ≥ 1 that suffices; None if none that was tried does.
 
     The next number follows from the forecast; where no number is expected to suffice, it is twice the last. Results
@@ -133,9 +139,14 @@ def fewest(expected: Sequence[float], base_db: float, needed_db: float, attempt:
         base_db: SNR with 0 of them, in dB.
         needed_db: SNR that is about sufficient, in dB.
         attempt: tries a number of them. Returns whether it suffices, and its SNR in dB; None ends the search.
+        known: what `attempt` would return for numbers that were tried before, when less SNR was needed.
     """
     count = len(expected) - 1
-    low, high, forecast = 0, count + 1, Forecast(expected, base_db)
+    tried, forecast = known or {}, Forecast(expected, base_db)
+    high = min((k for k, (holds, _) in tried.items() if holds), default=count + 1)
+    low = max((k for k in tried if k < high), default=0)
+    for k, (_, reached_db) in tried.items():
+        forecast.learn(k, reached_db)
     while high - low > (max(1, high // NEAR) if high <= count else 1):
         guess = next((k for k in range(low + 1, high) if forecast.snr_db(k) >= needed_db), 2 * low or high - 1)
         least = low + max(1, low // STEP)

@@ -167,9 +167,11 @@ class TensorSearch:
             expected = expected[: 1 + int(FLOAT_SHARE * len(order))]
         forecast, hardest = mixed_precision.Forecast(expected, base.score.mean_db), list[JudgedPicture]()
 
+        def choice_of(count: int) -> Choice:
+            return mixed_precision.widen(base.choice, order[:count], is_float=is_float, has_headroom=has_headroom)
+
         def attempt(count: int) -> tuple[bool, float] | None:
-            choice = mixed_precision.widen(base.choice, order[:count], is_float=is_float, has_headroom=has_headroom)
-            tried = self._attempt_in_time(choice, forecast.snr_db(count))
+            tried = self._attempt_in_time(choice_of(count), forecast.snr_db(count))
             if tried is None:
                 return None
             forecast.learn(count, tried.score.mean_db)
@@ -183,7 +185,13 @@ class TensorSearch:
             of_all = attempt(len(order))
             if of_all is None or not of_all[0]:
                 return None
-        mixed_precision.fewest(expected, level_db(base), self._trials.needed_db, attempt)
+        known = dict[int, tuple[bool, float]]()
+        for one in self._trials.trail.candidates:
+            count = one.choice.tensors_16 - len(tail)
+            if 0 < count < len(expected) and one.choice == choice_of(count):
+                known[count] = one.is_good, level_db(one)
+                forecast.learn(count, one.score.mean_db)
+        mixed_precision.fewest(expected, level_db(base), self._trials.needed_db, attempt, known)
         return hardest[0] if hardest else None
 
     def _release(self) -> None:

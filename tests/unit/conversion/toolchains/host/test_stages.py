@@ -17,6 +17,7 @@ from app.conversion.model import Stage
 from app.conversion.options import HostQuantization, Options
 from app.conversion.toolchains.host.bie_report import quality_warnings, speed_warnings
 from app.conversion.toolchains.host.quality import build_judged_verdict
+from app.conversion.toolchains.host.quantization_plan import plan
 from app.inference.errors import InvalidModel, UnsupportedOperator, WrongSampleShape
 from app.inference.runtimes.sessions import HostModel
 from app.kit.errors import BadInput
@@ -213,6 +214,16 @@ def test_a_model_of_several_inputs_goes_through_all_stages(tmp_path: Path) -> No
     assert reports[Stage.BIE].report["verdict"]["passed"]
     inputs = HostModel(folder / "out.nef").inputs
     assert [spec["name"] for spec in inputs] == ["left", "right"]
+
+
+def test_layers_inside_a_branch_are_named_as_what_is_not_quantized() -> None:
+    ends = [helper.make_tensor_value_info("y", 1, [1, 8])]
+    product, copy = helper.make_node("MatMul", ["x", "w"], ["y"]), helper.make_node("Identity", ["x"], ["y"])
+    branches = [helper.make_graph([node], "branch", [], ends) for node in (product, copy)]
+    choice = helper.make_node("If", ["is_first"], ["y"], then_branch=branches[0], else_branch=branches[1])
+    weights = {"w": random_weights(8, 8), "is_first": np.array(True)}
+    problem = plan(model_of([choice], {"x": [1, 8]}, {"y": [1, 8]}, weights), HostQuantization()).problem
+    assert problem.startswith("no node to quantize: the layers are inside If, where they stay in float")
 
 
 def test_a_graph_with_nothing_to_quantize_still_becomes_a_bie_and_a_nef_with_a_warning(tmp_path: Path) -> None:

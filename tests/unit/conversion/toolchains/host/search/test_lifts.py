@@ -227,6 +227,21 @@ def test_the_fewest_that_hold_are_met_in_a_few_tries_by_what_was_expected_of_the
     assert mixed_precision.fewest(expected[:4], 0.0, 20.0, lambda count: (False, 0.0)) is None
 
 
+def test_numbers_that_were_tried_when_less_was_needed_bound_the_next_ones() -> None:
+    expected, tried = [float(count) for count in range(41)], list[int]()
+
+    def attempt(count: int) -> tuple[bool, float]:
+        tried.append(count)
+        return count >= 26, expected[count] - 3
+
+    known = {count: (False, expected[count] - 3) for count in (9, 20)} | {36: (True, 33.0)}
+    assert mixed_precision.fewest(expected, 0.0, 23.0, attempt, known) in range(26, 29)
+    assert tried[0] == 26 and all(20 < count < 36 for count in tried)
+    assert mixed_precision.fewest(expected, 0.0, 20.0, attempt, {19: (False, 16.0), 20: (True, 21.0)}) == 20
+    uneven = {5: (True, 20.0), 9: (False, 19.0)}
+    assert mixed_precision.fewest(expected, 0.0, 20.0, lambda count: (count >= 5, 20.0), uneven) == 5
+
+
 def test_where_no_number_is_expected_to_suffice_twice_the_last_is_tried() -> None:
     tried: list[int] = []
 

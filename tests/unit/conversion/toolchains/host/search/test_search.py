@@ -378,9 +378,11 @@ def test_with_more_to_spare_a_candidate_is_looked_for_that_is_cheaper_than_those
 ) -> None:
     fewest = mixed_precision.fewest
 
-    def all_first(expected: Sequence[float], base_db: float, needed_db: float, attempt: mixed_precision.Attempt) -> Any:
+    def all_first(
+        expected: Sequence[float], base_db: float, needed_db: float, attempt: mixed_precision.Attempt, known: Any
+    ) -> Any:
         attempt(len(expected) - 1)
-        return fewest(expected, base_db, needed_db, attempt)
+        return fewest(expected, base_db, needed_db, attempt, known)
 
     usual = with_more_to_spare().search
     monkeypatch.setattr(mixed_precision, "fewest", all_first)
