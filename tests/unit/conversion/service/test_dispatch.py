@@ -157,7 +157,7 @@ def test_the_sweep_fails_a_job_whose_host_never_came_back(
 def test_the_sweep_leaves_a_job_whose_worker_lives(container: Container, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.conversion.service.dispatch.SUSPECT_S", 0)
     record = claim(container, submit(container).job_id)
-    container.store.announce("here/onnx/0", json.dumps({"job_id": record.job_id}), 20)
+    container.store.announce("here/onnx/0", json.dumps({"job_id": record.job_id}), 3600)
     for _ in range(3):
         container.conversion.dispatch.sweep()
     assert sent_done(container) == []

@@ -115,7 +115,7 @@ def finished(container: Container, forecast_s: float | None = None) -> None:
 def serve(container: Container) -> None:
     for stage in Stage:
         heartbeat = {"queue": stage.step, "toolchains": ["host"], "job_id": None}
-        container.store.announce(f"h/{stage.step}/0", json.dumps(heartbeat), 20)
+        container.store.announce(f"h/{stage.step}/0", json.dumps(heartbeat), 3600)
 
 
 def test_what_is_expected_at_submission_goes_by_the_jobs_before_and_those_ahead(container: Container) -> None:

@@ -26,7 +26,7 @@ KNERON, HOST = ToolchainName.KNERON, ToolchainName.HOST
 
 def announce(container: Container, queue: str, *toolchains: str) -> None:
     heartbeat = {"queue": queue, "host": "h", "pid": 1, "started_at": 1e9, "job_id": None, "toolchains": toolchains}
-    container.store.announce(f"h/{queue}/{'-'.join(toolchains)}", json.dumps(heartbeat), 20)
+    container.store.announce(f"h/{queue}/{'-'.join(toolchains)}", json.dumps(heartbeat), 3600)
 
 
 def test_a_toolchain_that_no_worker_of_a_stage_has_is_refused_with_what_to_do(container: Container) -> None:

@@ -32,7 +32,7 @@ def test_a_job_of_another_user_is_counted_but_not_named(container: Container, se
         "job_id": "someone's",
         "toolchains": ["host"],
     }
-    container.store.announce("h/bie/0", json.dumps(heartbeat), 20)
+    container.store.announce("h/bie/0", json.dumps(heartbeat), 3600)
     (worker,) = read_system(container.conversion, settings, "local", now()).stages[1].workers
     assert (worker.is_busy, worker.job_id, worker.progress) == (True, "", None)
 
@@ -40,7 +40,7 @@ def test_a_job_of_another_user_is_counted_but_not_named(container: Container, se
 def test_bie_capacity_is_the_number_of_living_bie_workers(container: Container, settings: Settings) -> None:
     for number in range(3):
         heartbeat = {"queue": "bie", "host": "h", "pid": number, "started_at": 1e9, "job_id": None, "toolchains": []}
-        container.store.announce(f"h/bie/{number}", json.dumps(heartbeat), 20)
+        container.store.announce(f"h/bie/{number}", json.dumps(heartbeat), 3600)
     bie = read_system(container.conversion, settings, "local", now()).bie
     assert bie is not None
     assert (len(bie.workers), bie.busy) == (3, 0)
@@ -50,7 +50,7 @@ def test_a_toolchain_that_no_worker_of_a_stage_has_is_named(container: Container
     offered = settings.model_copy(update={"toolchains": [ToolchainName.HOST, ToolchainName.KNERON]})
     for queue, toolchains in (("onnx", ["host", "kneron"]), ("bie", ["host"]), ("nef", ["host", "kneron"])):
         heartbeat = {"queue": queue, "host": "h", "pid": 1, "started_at": 1e9, "job_id": None, "toolchains": toolchains}
-        container.store.announce(f"h/{queue}/0", json.dumps(heartbeat), 20)
+        container.store.announce(f"h/{queue}/0", json.dumps(heartbeat), 3600)
     assert read_system(container.conversion, offered, "local", now()).unserved == ("kneron",)
     assert read_system(container.conversion, settings, "local", now()).unserved == ()
 
