@@ -59,7 +59,7 @@ def open_conversion(
         uploads=uploads,
         resumable_uploads=ResumableUploads(uploads),
         submissions=submissions,
-        previews=Previews(settings, objects, sandbox, uploads, submissions.remembered),
+        previews=Previews(settings, objects, sandbox, submissions.find_input),
         jobs=jobs,
         index=JobIndex(store),
         edits=Edits(jobs),

@@ -30,8 +30,7 @@ from app.conversion.intake.entry_points import (
 from app.conversion.intake.range_checks import ExpectedRange
 from app.conversion.options import Chip, Options, Preprocess, ToolchainName
 from app.conversion.service.intake_sandbox import ABORTS, IntakeSandbox
-from app.conversion.service.submissions import Submission
-from app.conversion.service.uploads import Uploads
+from app.conversion.service.submissions import StoredInput
 from app.conversion.toolchains.facts import GraphFacts, GraphTensor, MissingOperator
 from app.inference.preprocess_options import read_preprocess
 from app.kit.errors import BadInput, ModelmillError, TooLarge
@@ -83,7 +82,7 @@ class PicturesPreview:
 
 class Previews:
     """Args:
-    remembered: Returns the earlier submission of a job (Submissions.remembered).
+    find_input: See Submissions.
     """
 
     def __init__(
@@ -91,15 +90,13 @@ class Previews:
         settings: Settings,
         objects: ObjectStore,
         sandbox: Sandbox,
-        uploads: Uploads,
-        remembered: Callable[[str, str], Submission],
+        find_input: Callable[[str, str], StoredInput],
     ) -> None:
         self.settings = settings
         self.objects = objects
         self.sandbox = sandbox
         self.intake = IntakeSandbox(settings, sandbox)
-        self.uploads = uploads
-        self.remembered = remembered
+        self.find_input = find_input
 
     def size_bytes(self, key: str, owner: str) -> int:
         """Returns the size of a stored input.
@@ -107,11 +104,8 @@ class Previews:
         Raises:
             KeyNotFound: It is not here, or not one that this user may use.
         """
-        source = object_keys.source_of(key)
         try:
-            if source is None or self._find_owner(*source, owner) != owner:
-                raise ObjectMissing("not this user's")
-            return self.objects.info(key).size_bytes
+            return self.find_input(key, owner).size_bytes
         except ObjectMissing:
             raise KeyNotFound("this file is no longer here", hint="Send it again: it is kept for a day.") from None
 
@@ -168,9 +162,6 @@ class Previews:
         if not THUMB.fullmatch(file):
             raise ObjectMissing(f"There is no thumbnail {file!r}.")
         return b"".join(self.objects.read(_build_key(key, f"thumbs/{file}")))
-
-    def _find_owner(self, kind: str, source_id: str, owner: str) -> str:
-        return self.uploads.owner(source_id) if kind == "upload" else self.remembered(source_id, owner).owner
 
     def _get_or_make(self, at: str, make: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
         """The stored preview, or a new one. An invalid file is stored as a result; our own failure is not."""

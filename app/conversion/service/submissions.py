@@ -24,7 +24,7 @@ from app.conversion.options import Options, ToolchainName
 from app.conversion.service.dispatch import Dispatch
 from app.conversion.service.estimates import Estimates
 from app.conversion.service.intake_sandbox import IntakeSandbox, aborts_refused
-from app.conversion.service.uploads import UploadRecord, Uploads
+from app.conversion.service.uploads import Uploads
 from app.conversion.store import JobStore
 from app.inference.preprocess_options import read_preprocess
 from app.kit.clock import now, to_text
@@ -57,6 +57,13 @@ class Submission:
     """The prediction, if the options are an applied action; see prediction_of."""
     no_cache: bool = False
     """See JobRecord."""
+
+
+@dataclass(frozen=True)
+class StoredInput:
+    origin: str
+    """Of its model, which was fetched or is another job's; empty if it was uploaded."""
+    size_bytes: int
 
 
 class Submissions:
@@ -161,6 +168,21 @@ class Submissions:
             raise ObjectMissing(f"There is no stored submission {job_id}.")
         return request
 
+    def find_input(self, key: str, owner: str) -> StoredInput:
+        """Returns what is known of a stored input.
+
+        Raises:
+            ObjectMissing: It is no input, another user's, or missing.
+        """
+        source = object_keys.source_of(key)
+        if source is None:
+            raise ObjectMissing(f"{key!r} is no input.")
+        kind, source_id = source
+        stored = self.uploads.record(source_id) if kind == "upload" else self.remembered(source_id, owner)
+        if stored.owner != owner:
+            raise ObjectMissing(f"{key!r} is another user's.")
+        return StoredInput(stored.origin, self.objects.info(key).size_bytes)
+
     def check_toolchain(self, options: Options) -> None:
         """Checks that the toolchain is installed.
 
@@ -183,18 +205,13 @@ class Submissions:
         Raises:
             KeyNotFound: It is no input, another user's, or missing.
         """
-        source = object_keys.source_of(key)
         try:
-            stored = self._find_source(*source, owner) if source else None
-            if stored is None or stored.owner != owner:
-                raise _make_key_error(key)
-            self.objects.info(key)
+            return self.find_input(key, owner).origin
         except ObjectMissing:
-            raise _make_key_error(key) from None
-        return stored.origin
-
-    def _find_source(self, kind: str, source_id: str, owner: str) -> UploadRecord | Submission:
-        return self.uploads.record(source_id) if kind == "upload" else self.remembered(source_id, owner)
+            raise KeyNotFound(
+                f"{key!r} is not the key of an uploaded model or of uploaded pictures.",
+                hint="Use the model_key and quant_key that POST /uploads returned; uploads are kept for a day.",
+            ) from None
 
     def _merge_model(self, key: str) -> None:
         """Extracts the model from a zip that was PUT directly to the store."""
@@ -249,13 +266,6 @@ def _with_recognized(submission: Submission, recognition: Mapping[str, Any] | No
     preprocess = read_preprocess(recognition["preprocess"])
     logger.info("Preprocessing is taken as recognized: %s. %s", recognition["summary"], recognition["reason"])
     return replace(submission, options=submission.options.model_copy(update={"preprocess": preprocess}))
-
-
-def _make_key_error(key: str) -> KeyNotFound:
-    return KeyNotFound(
-        f"{key!r} is not the key of an uploaded model or of uploaded pictures.",
-        hint="Use the model_key and quant_key that POST /uploads returned; uploads are kept for a day.",
-    )
 
 
 UNKNOWN_PACE_S = 60

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from app.conversion.service.previews import Previews
-from app.conversion.service.uploads import Uploads
+from app.conversion.service.submissions import StoredInput
 from app.kit.objects.filesystem import FilesystemStore
 from app.kit.sandbox.runner import Sandbox
 from app.settings import Settings
@@ -42,19 +42,15 @@ class ReportingSandbox:
         return type("Finished", (), {"result": result})()
 
 
-class OwnUploads:
-    """Stands in for the uploads: all are alice's."""
-
-    def owner(self, upload_id: str) -> str:
-        return "alice"
-
-
 def previews(folder: Path, reported: str) -> Previews:
     objects = FilesystemStore(folder / "objects")
     objects.put(KEY, [b"zip"], content_type="application/zip")
     sandbox = cast("Sandbox", ReportingSandbox(reported))
-    uploads = cast("Uploads", OwnUploads())
-    return Previews(Settings(data_dir=folder), objects, sandbox, uploads, lambda *_: pytest.fail("no job"))
+
+    def find_input(key: str, owner: str) -> StoredInput:
+        return StoredInput("", objects.info(key).size_bytes)
+
+    return Previews(Settings(data_dir=folder), objects, sandbox, find_input)
 
 
 def test_thumbnails_are_stored_beside_the_pictures(tmp_path: Path) -> None:
