@@ -23,6 +23,8 @@ PRODUCT = ("app", "actors")
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 NOUNS_IN_ING = frozenset({"preprocessing", "scheduling", "tracing", "training"})
 """The nouns of the field in -ing that may name a module or a folder."""
+WORDS_IN_ING = NOUNS_IN_ING | {"blocking", "learning", "recording"}
+"""The words of the field in -ing that may stand in such a name before another word."""
 FORMATTER_MARK = r"#\s*fmt\s*:"
 MARKS = {
     "marks for the formatter": FORMATTER_MARK,
@@ -63,11 +65,18 @@ def sources(root: Path, *folders: str) -> Sources:
 
 
 def gerunds(paths: Iterable[Path]) -> list[Path]:
-    """Returns the modules whose name, or that of a folder around them, ends in -ing and is no noun of the field. The
-    number of a migration is no part of its name.
+    """Returns the modules whose name, or that of a folder around them, ends in -ing and is no noun of the field, or has
+    a word in -ing that is none of the field's. The number of a migration is no part of its name.
     """
-    names = {path: {part.removesuffix(".py").lstrip("0123456789_") for part in path.parts} for path in paths}
-    return [path for path, parts in names.items() if any(part.endswith("ing") for part in parts - NOUNS_IN_ING)]
+    names = {path: [part.removesuffix(".py").lstrip("0123456789_") for part in path.parts] for path in paths}
+    return [path for path, parts in names.items() if any(is_gerund(part) for part in parts)]
+
+
+def is_gerund(name: str) -> bool:
+    *first, last = name.split("_")
+    return (last.endswith("ing") and name not in NOUNS_IN_ING) or any(
+        word.endswith("ing") and word not in WORDS_IN_ING for word in first
+    )
 
 
 def functions(tree: ast.AST, *, is_public: bool = True) -> Iterator[tuple[Function, bool]]:

@@ -10,18 +10,18 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.harness.faults.failing_deployment import FailingDeployment
+from tests.harness.faults.backend_deployment import BackendDeployment
 from tests.harness.faults.supervised_deployment import SupervisedDeployment
 
 
 @pytest.fixture(scope="package")
-def shared_deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FailingDeployment]:
-    with FailingDeployment(tmp_path_factory.mktemp("chaos")) as made:
+def shared_deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BackendDeployment]:
+    with BackendDeployment(tmp_path_factory.mktemp("chaos")) as made:
         yield made
 
 
 @pytest.fixture
-def deployment(shared_deployment: FailingDeployment) -> Iterator[FailingDeployment]:
+def deployment(shared_deployment: BackendDeployment) -> Iterator[BackendDeployment]:
     with shared_deployment.for_a_test() as ready:
         yield ready
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.faults.backend_deployment import BackendDeployment, small_disk
 from tests.harness.faults.deployment import Job
-from tests.harness.faults.failing_deployment import FailingDeployment, small_disk
 from tests.harness.until import until
 
 pytestmark = pytest.mark.slow
@@ -17,14 +17,14 @@ DISK_MIB = 8
 
 
 @pytest.fixture
-def work_disk(deployment: FailingDeployment) -> Iterator[Path]:
+def work_disk(deployment: BackendDeployment) -> Iterator[Path]:
     """A disk of 8 MiB for the work folders; those of the store and of the slots are on another."""
     with small_disk(deployment.settings().work, f"{DISK_MIB}m") as path:
         yield path
 
 
 @pytest.fixture
-def store_disk(deployment: FailingDeployment) -> Iterator[Path]:
+def store_disk(deployment: BackendDeployment) -> Iterator[Path]:
     """A disk of 6 MiB for the store."""
     with small_disk(deployment.settings().objects, "6m") as path:
         yield path
@@ -41,7 +41,7 @@ def store_disk(deployment: FailingDeployment) -> Iterator[Path]:
     ],
 )
 def test_a_stage_that_fills_the_disk_fails_with_that_reason(
-    deployment: FailingDeployment, work_disk: Path, word: str, cause: str
+    deployment: BackendDeployment, work_disk: Path, word: str, cause: str
 ) -> None:
     worker = deployment.worker("bie")
     error = failed(deployment, deployment.submit(bie=word))
@@ -50,7 +50,7 @@ def test_a_stage_that_fills_the_disk_fails_with_that_reason(
 
 
 def test_inputs_that_do_not_fit_on_the_disk_fail_the_job_with_that_reason(
-    deployment: FailingDeployment, work_disk: Path
+    deployment: BackendDeployment, work_disk: Path
 ) -> None:
     worker = deployment.worker("bie")
     deployment.hold("after-take.bie")
@@ -67,7 +67,7 @@ def test_inputs_that_do_not_fit_on_the_disk_fail_the_job_with_that_reason(
 
 
 def test_a_store_whose_disk_is_full_fails_the_job_at_once_and_keeps_no_piece_of_the_result(
-    deployment: FailingDeployment, store_disk: Path
+    deployment: BackendDeployment, store_disk: Path
 ) -> None:
     worker = deployment.worker("bie")
     job = deployment.submit(bie=f"grow:{8 * MIB}")
@@ -81,7 +81,7 @@ def test_a_store_whose_disk_is_full_fails_the_job_at_once_and_keeps_no_piece_of_
     assert worker.is_alive()
 
 
-def failed(deployment: FailingDeployment, job: Job) -> dict[str, object]:
+def failed(deployment: BackendDeployment, job: Job) -> dict[str, object]:
     """The error that the API shows, which is that of a full disk."""
     (error,) = deployment.failed(job)
     assert error["code"] == "WORK_DISK_FULL", error

@@ -12,8 +12,8 @@ import pytest
 from minio import Minio
 
 from app.conversion.stages import transfer_retry
+from tests.harness.faults.backend_deployment import BackendDeployment
 from tests.harness.faults.deployment import Job, WorkerProcess
-from tests.harness.faults.failing_deployment import FailingDeployment
 from tests.harness.faults.invariants import assert_recovered
 from tests.harness.s3_server import ACCESS_KEY, SECRET_KEY, S3Server
 from tests.harness.tcp_proxy import TcpProxy
@@ -27,7 +27,7 @@ AWAY = "The S3 server cannot be reached"
 
 
 @pytest.fixture(scope="module")
-def shared_deployment(s3_server: S3Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FailingDeployment]:
+def shared_deployment(s3_server: S3Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BackendDeployment]:
     """The web talks to the store directly; so do the workers, unless they are told to go by a proxy."""
     settings = {
         "store": "s3",
@@ -36,7 +36,7 @@ def shared_deployment(s3_server: S3Server, tmp_path_factory: pytest.TempPathFact
         "s3_secret_key": SECRET_KEY,
         "s3_bucket": f"chaos-{uuid4().hex[:12]}",
     }
-    with FailingDeployment(tmp_path_factory.mktemp("store"), **settings) as made:
+    with BackendDeployment(tmp_path_factory.mktemp("store"), **settings) as made:
         yield made
 
 
@@ -60,14 +60,14 @@ class Behind:
     workers: tuple[WorkerProcess, WorkerProcess]
     logged: tuple[int, int]
 
-    def has_logged(self, deployment: FailingDeployment, text: str) -> bool:
+    def has_logged(self, deployment: BackendDeployment, text: str) -> bool:
         """Whether both workers have logged the text since the outage began."""
         return all(
             text in deployment.log(worker)[start:] for worker, start in zip(self.workers, self.logged, strict=True)
         )
 
 
-def prepare(deployment: FailingDeployment, proxies: list[TcpProxy]) -> list[Behind]:
+def prepare(deployment: BackendDeployment, proxies: list[TcpProxy]) -> list[Behind]:
     """A group for each proxy. The workers of the last one count its server as silent after SILENCE_S."""
     uploading = jobs_behind(deployment, proxies, bie="grow:100000")
     until(lambda: all((job.notes / "grown").exists() for job, _ in uploading), what="they are about to upload")
@@ -85,7 +85,7 @@ def prepare(deployment: FailingDeployment, proxies: list[TcpProxy]) -> list[Behi
     ]
 
 
-def jobs_behind(deployment: FailingDeployment, proxies: list[TcpProxy], **plan: str) -> list[tuple[Job, WorkerProcess]]:
+def jobs_behind(deployment: BackendDeployment, proxies: list[TcpProxy], **plan: str) -> list[tuple[Job, WorkerProcess]]:
     """For each proxy a new worker that reaches the store by it, and the job that this worker has taken."""
     masters = [deployment.launch("bie", s3_endpoint=proxy.address) for proxy in proxies[:-1]]
     deployment.env["CHAOS_S3_READ_TIMEOUT_S"] = str(SILENCE_S)
@@ -99,7 +99,7 @@ def jobs_behind(deployment: FailingDeployment, proxies: list[TcpProxy], **plan: 
 
 
 @pytest.fixture
-def store_clock(deployment: FailingDeployment) -> Iterator[Callable[[float], None]]:
+def store_clock(deployment: BackendDeployment) -> Iterator[Callable[[float], None]]:
     """Sets the clock by which workers wait for the store, until the test ends."""
     yield deployment.set_store_clock
     deployment.set_store_clock(None)
@@ -107,7 +107,7 @@ def store_clock(deployment: FailingDeployment) -> Iterator[Callable[[float], Non
 
 @pytest.mark.s3
 def test_an_outage_of_twenty_seconds_is_survived_and_one_of_more_than_half_a_minute_fails_the_job(
-    deployment: FailingDeployment, proxies: list[TcpProxy], store_clock: Callable[[float], None]
+    deployment: BackendDeployment, proxies: list[TcpProxy], store_clock: Callable[[float], None]
 ) -> None:
     """Three outages at the same time, each of its own workers: a short one, a long one, and one without a word.
 
@@ -151,7 +151,7 @@ def test_an_outage_of_twenty_seconds_is_survived_and_one_of_more_than_half_a_min
 
 @pytest.mark.s3
 def test_a_store_from_which_bytes_trickle_makes_a_stage_slow_and_nothing_worse(
-    deployment: FailingDeployment, proxies: list[TcpProxy]
+    deployment: BackendDeployment, proxies: list[TcpProxy]
 ) -> None:
     """Each transfer takes longer than a worker may be silent, but it is not."""
     proxy = proxies[0]
@@ -171,7 +171,7 @@ def test_a_store_from_which_bytes_trickle_makes_a_stage_slow_and_nothing_worse(
 # --- full -------------------------------------------------------------------------------------------
 @pytest.mark.s3
 def test_an_s3_server_over_its_quota_fails_the_job_at_once_and_keeps_no_piece_of_the_result(
-    deployment: FailingDeployment, s3_server: S3Server
+    deployment: BackendDeployment, s3_server: S3Server
 ) -> None:
     worker = deployment.worker("bie")
     bucket = deployment.given["s3_bucket"]

@@ -9,8 +9,8 @@ import pytest
 
 from app.conversion import object_keys
 from app.conversion.model import Stage
+from tests.harness.faults.backend_deployment import BackendDeployment
 from tests.harness.faults.deployment import OWNER, WorkerProcess
-from tests.harness.faults.failing_deployment import FailingDeployment
 from tests.harness.faults.invariants import assert_recovered
 from tests.harness.until import until
 from tests.harness.variants import exhaustive
@@ -30,7 +30,7 @@ LIMITS = {
 }
 
 
-def test_a_toolchain_that_crashes_costs_its_job_and_nothing_else(deployment: FailingDeployment) -> None:
+def test_a_toolchain_that_crashes_costs_its_job_and_nothing_else(deployment: BackendDeployment) -> None:
     worker = deployment.worker("bie", **LIMITS)
     (error,) = deployment.failed(deployment.submit(bie="segfault"))
     assert error["code"] == "STAGE_CRASHED"
@@ -38,7 +38,7 @@ def test_a_toolchain_that_crashes_costs_its_job_and_nothing_else(deployment: Fai
     assert worker.is_alive()
 
 
-def test_a_toolchain_that_eats_memory_is_stopped_at_its_limit(deployment: FailingDeployment) -> None:
+def test_a_toolchain_that_eats_memory_is_stopped_at_its_limit(deployment: BackendDeployment) -> None:
     worker = deployment.worker("bie", **LIMITS)
     (error,) = deployment.failed(deployment.submit(bie="eat"))
     assert error["code"] == "STAGE_OUT_OF_MEMORY"
@@ -47,7 +47,7 @@ def test_a_toolchain_that_eats_memory_is_stopped_at_its_limit(deployment: Failin
     assert worker.is_alive()
 
 
-def test_children_that_a_toolchain_leaves_behind_end_with_its_stage(deployment: FailingDeployment) -> None:
+def test_children_that_a_toolchain_leaves_behind_end_with_its_stage(deployment: BackendDeployment) -> None:
     """They ignore SIGTERM and have sessions of their own; the stage itself did its work."""
     worker = deployment.worker("bie", **LIMITS)
     job = deployment.submit(bie="brood")
@@ -58,7 +58,7 @@ def test_children_that_a_toolchain_leaves_behind_end_with_its_stage(deployment: 
     assert worker.is_alive()
 
 
-def test_a_toolchain_that_hangs_and_obeys_no_signal_is_ended_at_its_time_limit(deployment: FailingDeployment) -> None:
+def test_a_toolchain_that_hangs_and_obeys_no_signal_is_ended_at_its_time_limit(deployment: BackendDeployment) -> None:
     worker = deployment.worker("bie", **{**LIMITS, "bie_time_s": "2"})
     job = deployment.submit(bie="hang")
     (error,) = deployment.failed(job)
@@ -71,7 +71,7 @@ def test_a_toolchain_that_hangs_and_obeys_no_signal_is_ended_at_its_time_limit(d
 
 @pytest.mark.parametrize("size", [1 << 28, *exhaustive(1 << 30)])
 def test_a_flood_of_log_is_cut_and_neither_stops_the_stage_nor_fills_any_memory(
-    deployment: FailingDeployment, size: int
+    deployment: BackendDeployment, size: int
 ) -> None:
     worker = deployment.worker("bie", **LIMITS)
     deployment.works_on()
@@ -99,7 +99,7 @@ def test_a_flood_of_log_is_cut_and_neither_stops_the_stage_nor_fills_any_memory(
     assert portion.text == end and portion.is_complete
 
 
-def test_an_output_larger_than_an_artifact_may_be_is_refused_and_not_kept(deployment: FailingDeployment) -> None:
+def test_an_output_larger_than_an_artifact_may_be_is_refused_and_not_kept(deployment: BackendDeployment) -> None:
     deployment.worker("bie", **LIMITS)
     job = deployment.submit(bie=f"grow:{5 * MIB}")
     job.release()

@@ -9,7 +9,7 @@ import pytest
 
 from app.kit.sql import Database
 from app.training.model import FailureKind, State
-from tests.harness.faults.failing_deployment import small_disk
+from tests.harness.faults.backend_deployment import small_disk
 from tests.harness.migrated import migrated_database
 from tests.harness.training.scripted_ray import USER, Bench, ScriptedRay
 

@@ -16,7 +16,7 @@ from app.nodes.model import WorkerState
 from tests.harness.addresses import lan_addresses
 from tests.harness.agent.node import SERVES, SLEEPS, Node
 from tests.harness.agent.web import TOKEN, ScriptedWeb, scripted_web
-from tests.harness.faults.failing_deployment import small_disk
+from tests.harness.faults.backend_deployment import small_disk
 from tests.harness.processes import is_alive
 from tests.harness.until import until
 

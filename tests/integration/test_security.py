@@ -21,8 +21,8 @@ from app.kit.objects.signed_urls import sign_url
 from app.main import create_app
 from app.settings import Settings
 from tests.harness.api import Api, png, pngs, small_model
-from tests.harness.changing_files import contents_of, paths_below
 from tests.harness.deployment import Deployment
+from tests.harness.folder_contents import contents_of, paths_below
 from tests.harness.until import until
 from tests.harness.variants import exhaustive
 

@@ -11,7 +11,7 @@ from app.joint_inference.model.resource import Service
 from app.joint_inference.model.tally import Sample
 from app.joint_inference.service.collection import HardSampleCollection
 from app.joint_inference.service.producers import KIND, origin_of
-from app.joint_inference.service.running_nodes import check_runs_on
+from app.joint_inference.service.service_nodes import check_runs_on
 from app.joint_inference.service.services import Services
 from app.kit.clock import to_text
 from app.kit.objects import ObjectMissing, ObjectStore

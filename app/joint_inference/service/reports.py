@@ -17,7 +17,7 @@ from app.joint_inference.model.resource import Service
 from app.joint_inference.model.status import metrics_of
 from app.joint_inference.service.producers import origin_of, producer_of_service
 from app.joint_inference.service.row_report import RowReport
-from app.joint_inference.service.running_nodes import check_runs_on, running_nodes
+from app.joint_inference.service.service_nodes import check_runs_on, running_nodes
 from app.joint_inference.service.services import Services
 from app.joint_inference.service.task_info import UpstreamStatus, read_status
 from app.kit.clock import from_text, to_text

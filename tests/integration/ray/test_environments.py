@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.changing_files import contents_of, paths_below
+from tests.harness.folder_contents import contents_of, paths_below
 from tests.harness.training.deployment import ENDED, TASKS, Trainer
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]

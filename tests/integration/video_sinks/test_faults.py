@@ -28,7 +28,7 @@ from app.results.service import sinks as sink_service
 from app.results.service.sinks import SinkSender
 from app.results.store.tables import rule_events
 from app.video.model.job import VideoJob
-from tests.harness.faults.failing_deployment import small_disk
+from tests.harness.faults.backend_deployment import small_disk
 from tests.harness.kafka import Tansu, messages
 from tests.harness.mosquitto import PATIENCE_S, Mosquitto
 from tests.harness.valkey import Valkey

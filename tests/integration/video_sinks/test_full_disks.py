@@ -9,7 +9,7 @@ import pytest
 
 from app.results.model.sink import SinkKind
 from app.video.model.job import JobState, VideoJob
-from tests.harness.faults.failing_deployment import small_disk
+from tests.harness.faults.backend_deployment import small_disk
 from tests.harness.users import Within
 from tests.harness.valkey import Valkey
 from tests.harness.video.nodes import USER, Env

@@ -15,7 +15,7 @@ from app.results.model.sink import Delivery, Sink, SinkContent, SinkKind
 from app.results.senders import HttpSender, MqttSender, RedisSender
 from app.results.service.sinks import SinkSender
 from app.video.model.job import VideoJob
-from tests.harness.faults.failing_deployment import small_disk
+from tests.harness.faults.backend_deployment import small_disk
 from tests.harness.mosquitto import PATIENCE_S, Mosquitto
 from tests.harness.until import until
 from tests.harness.valkey import Valkey

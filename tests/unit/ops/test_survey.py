@@ -46,7 +46,9 @@ def test_a_survey_counts_files_functions_cycles_and_marks(tmp_path: Path) -> Non
 
 def test_gerunds_are_modules_and_folders_that_are_no_nouns_of_the_field() -> None:
     nouns = [Path(name) for name in ("app/training/api.py", "app/migrations/0003_training.py", "app/ringer.py")]
+    nouns += [Path("app/learning_curve.py"), Path("app/training_setup.py")]
     others = [Path(name) for name in ("app/packing.py", "app/packing/box.py", "app/token_training.py")]
+    others += [Path("app/running_nodes.py"), Path("app/failing/box.py"), Path("app/all_failing_boxes.py")]
 
     assert gerunds([*nouns, *others]) == others
 

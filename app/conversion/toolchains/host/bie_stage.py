@@ -24,11 +24,11 @@ from app.conversion.toolchains.host.labeled_quality import measure_labeled_quali
 from app.conversion.toolchains.host.layers import LAYER_SAMPLES, match_layers, measure_layers
 from app.conversion.toolchains.host.logarithm_features import logarithm_features
 from app.conversion.toolchains.host.model_quantization import QUANTIZED, ModelQuantization, QuantizedModel
-from app.conversion.toolchains.host.quantization_plan import WEIGHTED, QuantizationPlan
-from app.conversion.toolchains.host.saturating_outputs import (
+from app.conversion.toolchains.host.output_saturation import (
     expose,
     saturating_outputs,
 )
+from app.conversion.toolchains.host.quantization_plan import WEIGHTED, QuantizationPlan
 from app.conversion.toolchains.host.saturation import SAMPLES_LEAST, saturation_curve
 from app.conversion.toolchains.host.task_metrics import task_meter
 from app.conversion.toolchains.samples.labels import labels_of

@@ -16,9 +16,9 @@ from app.conversion.toolchains.graph.shapes import skeleton
 from app.conversion.toolchains.host.bie_report import effort_line, goal_line, odd_warnings
 from app.conversion.toolchains.host.calibration import ActivationRanges, calibrate
 from app.conversion.toolchains.host.inputs import CachedSamples
+from app.conversion.toolchains.host.output_saturation import conceal, expose, find_judged_outputs, logits_of
 from app.conversion.toolchains.host.quantization_plan import QuantizationPlan, plan, without_tensors
 from app.conversion.toolchains.host.quantizer import quantize
-from app.conversion.toolchains.host.saturating_outputs import conceal, expose, find_judged_outputs, logits_of
 from app.conversion.toolchains.host.search.basis import NothingToQuantize
 from app.conversion.toolchains.host.search.result import SearchResult
 from app.conversion.toolchains.host.search.search import QuantizationSearch

@@ -15,7 +15,7 @@ from app.conversion.toolchains.base import Progress, StageRequest, StageResult
 from app.conversion.toolchains.host import provenance
 from app.conversion.toolchains.host.equivalence import Equivalence, prove
 from app.conversion.toolchains.host.inputs import Noise, Samples, first, reference_samples
-from app.conversion.toolchains.host.saturating_outputs import saturating_outputs
+from app.conversion.toolchains.host.output_saturation import saturating_outputs
 from app.inference.runtimes.sessions import (
     MANIFEST,
     MODEL,

@@ -21,8 +21,8 @@ from app.conversion.toolchains.host.gemm_factors import fold_gemm_factors
 from app.conversion.toolchains.host.graph_surgery import PreparedModel
 from app.conversion.toolchains.host.inner_types import complete_types
 from app.conversion.toolchains.host.inputs import CachedSamples, Noise, Samples, first, reference_samples
+from app.conversion.toolchains.host.output_saturation import saturating_outputs
 from app.conversion.toolchains.host.pool_cascade import cascade_pools
-from app.conversion.toolchains.host.saturating_outputs import saturating_outputs
 from app.conversion.toolchains.samples.spec import static_shape
 from app.inference.errors import UnsupportedOperator
 from app.inference.runtimes.sessions import Session, open_session, run

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from app.conversion.toolchains.base import SNR_DB_MIN
 from app.conversion.toolchains.host.equivalence import require_finite_arrays
 from app.conversion.toolchains.host.inputs import SampleArrays, Samples, first
-from app.conversion.toolchains.host.saturating_outputs import find_judged_outputs
+from app.conversion.toolchains.host.output_saturation import find_judged_outputs
 from app.conversion.toolchains.host.silent_outputs import (
     compute_power,
     compute_silent_powers,

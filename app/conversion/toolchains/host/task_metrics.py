@@ -17,7 +17,7 @@ import numpy.typing as npt
 import onnx
 
 from app.conversion.toolchains.graph.signature import signature_of
-from app.conversion.toolchains.host.saturating_outputs import saturating_outputs
+from app.conversion.toolchains.host.output_saturation import saturating_outputs
 from app.inference.agreement import likeness
 from app.inference.decoders import ModelFamily, OutputSpec, family_of
 from app.inference.decoders.base import overlap

@@ -15,7 +15,7 @@ import numpy as np
 
 from app.conversion.toolchains.host import quality
 from app.conversion.toolchains.host.inputs import Array, Samples
-from app.conversion.toolchains.host.saturating_outputs import find_judged_outputs
+from app.conversion.toolchains.host.output_saturation import find_judged_outputs
 from app.conversion.toolchains.host.search.alterations import ALTERATIONS, altered
 from app.conversion.toolchains.host.search.interval import interval_of
 from app.conversion.toolchains.host.search.split import Split

@@ -13,7 +13,7 @@ from onnx import helper
 from app.conversion.model import Stage
 from app.conversion.options import Options
 from app.conversion.toolchains.host.equivalence import prove
-from app.conversion.toolchains.host.saturating_outputs import logits_of
+from app.conversion.toolchains.host.output_saturation import logits_of
 from tests.harness.models.host import arrays, model_of, random_weights, run_all, work_folder
 
 pytestmark = pytest.mark.slow  # nearly each of them converts a model

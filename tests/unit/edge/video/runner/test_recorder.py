@@ -23,7 +23,7 @@ from app.edge.video.runner.recorder import DISK_FULL, FOLDER, NO_ENCODER, Record
 from app.edge.video.runner.video_segments import Segment, SegmentRing, SegmentWriter, clip_of
 from app.inference.prediction import Picture
 from app.video.model.drawn_video import Recording
-from tests.harness.faults.failing_deployment import small_disk
+from tests.harness.faults.backend_deployment import small_disk
 from tests.harness.until import until
 
 BEGIN_S = 1_700_000_000.0

@@ -1,4 +1,4 @@
-"""The actors of `actors`, whose stages also know the words of `failing_stages`. CHAOS_S3_READ_TIMEOUT_S of the
+"""The actors of `actors`, whose stages also know the words of `backend_stages`. CHAOS_S3_READ_TIMEOUT_S of the
 environment says after how many seconds an S3 server counts as silent."""
 
 from __future__ import annotations
@@ -42,6 +42,6 @@ class FileClock:
 
 
 transfer_retry.time = FileClock(actors.container.settings.data_dir / "store-clock")  # type: ignore[assignment]
-runner.CHILD = "tests.harness.faults.failing_stages:run_stage"
+runner.CHILD = "tests.harness.faults.backend_stages:run_stage"
 
 __all__ = ["actors"]

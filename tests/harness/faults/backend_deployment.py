@@ -1,4 +1,4 @@
-"""The deployment for faults of what workers lean on: they run `failing_stages`, its settings are the test's."""
+"""The deployment for faults of what workers lean on: they run `backend_stages`, its settings are the test's."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from tests.harness.faults.deployment import FaultDeployment, Job
 from tests.harness.faults.invariants import assert_recovered
 
 
-class FailingDeployment(FaultDeployment):
+class BackendDeployment(FaultDeployment):
     """settings: of the whole product."""
 
-    actors = "tests.harness.faults.failing_actors"
+    actors = "tests.harness.faults.backend_actors"
 
     def __init__(self, folder: Path, **settings: str) -> None:
         self.given: dict[str, Any] = {**settings}
