@@ -17,7 +17,7 @@ from app.conversion.archive_schemas import ArchivedJobRow
 from app.conversion.model import JobRecord, Stage
 from app.kit.clock import from_text
 from app.kit.sql import metadata
-from app.kit.sql.rows import upsert
+from app.kit.sql.rows import first, upsert
 
 archive = sa.Table(
     "conversion_archive",
@@ -98,8 +98,7 @@ def put(conn: Connection, row: ArchivedJobRow) -> None:
 
 
 def get(conn: Connection, job_id: str) -> ArchivedJobRow | None:
-    row = conn.execute(sa.select(archive).where(archive.c.job_id == job_id)).first()
-    return _build_row(row) if row else None
+    return first(conn, sa.select(archive).where(archive.c.job_id == job_id), _build_row)
 
 
 def remove(conn: Connection, job_ids: Collection[str]) -> None:

@@ -10,7 +10,6 @@ unreadable entry counts as missing.
 
 from __future__ import annotations
 
-import json
 import logging
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -23,6 +22,7 @@ from app.conversion import object_keys
 from app.conversion.model import Artifact, JobRecord, Stage
 from app.kit.errors import ModelmillError
 from app.kit.objects import ObjectMissing, ObjectStore
+from app.kit.objects.content import put_json, read_json
 from app.kit.text.json_values import JsonObject
 
 FORMAT = "modelmill-stage/1"
@@ -129,15 +129,14 @@ class StageCache:
                     self.objects.delete_prefix(folder)
 
     def _find(self, folder: str) -> CachedStage:
-        document = json.loads(b"".join(self.objects.read(f"{folder}{object_keys.ENTRY}")))
+        document = read_json(self.objects, f"{folder}{object_keys.ENTRY}")
         if document.pop("format") != FORMAT:
             raise ValueError("its format is not known here")
         files = {str(name): Artifact(**file) for name, file in document.pop("files").items()}
         return CachedStage(files=files, **document)
 
     def _put_entry(self, folder: str, cached: CachedStage) -> None:
-        text = json.dumps({"format": FORMAT, **asdict(cached)}).encode()
-        self.objects.put(f"{folder}{object_keys.ENTRY}", [text], content_type="application/json")
+        put_json(self.objects, f"{folder}{object_keys.ENTRY}", {"format": FORMAT, **asdict(cached)})
 
     def _drop(self, keys: list[str]) -> None:
         with suppress(ModelmillError):

@@ -31,6 +31,11 @@ class ModelmillError(Exception):
         self.hint = hint
         self.detail = detail or {}
 
+    @property
+    def text(self) -> str:
+        """The message and, if there is one, the hint."""
+        return " ".join(filter(None, (self.message, self.hint)))
+
     def __init_subclass__(cls) -> None:
         if "code" in cls.__dict__:
             ModelmillError._by_code[cls.code] = cls

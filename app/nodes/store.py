@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from app.kit.sql import Sealed, metadata
-from app.kit.sql.rows import from_row, insert_into, row_of, upsert
+from app.kit.sql.rows import first, from_row, insert_into, row_of, upsert
 from app.nodes.cameras import CAMERAS
 from app.nodes.grants import Grants, read_grants
 from app.nodes.model import NODE_REPORT, Node, Operation, Order, Side, WorkKey
@@ -92,8 +92,7 @@ def change_node(conn: Connection, name: str, **fields: Any) -> bool:
 
 
 def get_node(conn: Connection, name: str) -> Node | None:
-    row = conn.execute(sa.select(nodes).where(nodes.c.name == name)).first()
-    return _node_from_row(row) if row else None
+    return first(conn, sa.select(nodes).where(nodes.c.name == name), _node_from_row)
 
 
 def nodes_with_grants(conn: Connection) -> list[tuple[Node, Grants]]:
@@ -125,8 +124,7 @@ def lock_node(conn: Connection, name: str, *, is_removing: bool = False) -> Node
         is_removing: nobody else gives it orders either.
     """
     query = sa.select(nodes).where(nodes.c.name == name).with_for_update(key_share=not is_removing)
-    row = conn.execute(query).first()
-    return _node_from_row(row) if row else None
+    return first(conn, query, _node_from_row)
 
 
 def hold_node(conn: Connection, name: str) -> bool:
@@ -187,8 +185,7 @@ def get_order(conn: Connection, node: str, key: WorkKey, *, is_locked: bool = Fa
     """
     c = orders.c
     query = sa.select(orders).where(c.node == node, c.kind == key.kind, c.uid == key.uid, c.part == key.part)
-    row = conn.execute(query.with_for_update() if is_locked else query).first()
-    return _order(row) if row else None
+    return first(conn, query.with_for_update() if is_locked else query, _order)
 
 
 def orders_of(conn: Connection, kind: str, uid: str, *, is_locked: bool = False) -> list[Order]:

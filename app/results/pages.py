@@ -100,8 +100,7 @@ class ResultPages:
         except NotFound:
             raise
         except ModelmillError as error:
-            problem = " ".join(part for part in (error.message, error.hint) if part)
-            return _render_sinks(request, producer, values, {"address": problem}, status=error.status)
+            return _render_sinks(request, producer, values, {"address": error.text}, status=error.status)
         if made.secret:
             return _render_sinks(request, producer, empty, made=made)
         return see_other(f"{producer.page}/sinks")

@@ -128,8 +128,7 @@ class RulePages:
             except NotFound:
                 raise
             except ModelmillError as error:
-                problem = " ".join(part for part in (error.message, error.hint) if part)
-                problems, status = {field: problem}, error.status
+                problems, status = {field: error.text}, error.status
         return _render_page(request, producer, values, problems=problems, status=status)
 
 

@@ -8,6 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from app.kit.sql import metadata
+from app.kit.sql.rows import first
 from app.shares.model import Share
 
 TIME = sa.String(32)
@@ -32,8 +33,7 @@ def add(conn: Connection, share: Share) -> None:
 
 
 def get(conn: Connection, share_id: str) -> Share | None:
-    row = conn.execute(sa.select(shares).where(shares.c.share_id == share_id)).first()
-    return _share_of(row) if row else None
+    return first(conn, sa.select(shares).where(shares.c.share_id == share_id), _share_of)
 
 
 def of_job(conn: Connection, owner: str, job_id: str) -> list[Share]:

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from app.kit.sql import metadata, note_change
-from app.kit.sql.rows import from_row
+from app.kit.sql.rows import count_rows, first, from_row
 from app.sweeps.model import Entry, EntryState, Sweep
 
 TIME = sa.String(32)
@@ -61,8 +61,7 @@ def add(conn: Connection, sweep: Sweep, parts: Sequence[Entry]) -> None:
 
 def get(conn: Connection, owner: str, sweep_id: str) -> Sweep | None:
     where = (sweeps.c.sweep_id == sweep_id, sweeps.c.user_name == owner)
-    row = conn.execute(sa.select(sweeps).where(*where)).first()
-    return _sweep_of(row) if row else None
+    return first(conn, sa.select(sweeps).where(*where), _sweep_of)
 
 
 def page(conn: Connection, owner: str, *, before: str, limit: int) -> list[Sweep]:
@@ -80,7 +79,7 @@ def page(conn: Connection, owner: str, *, before: str, limit: int) -> list[Sweep
 
 
 def count(conn: Connection, owner: str) -> int:
-    return int(conn.scalar(sa.select(sa.func.count()).select_from(sweeps).where(sweeps.c.user_name == owner)) or 0)
+    return count_rows(conn, sweeps, sweeps.c.user_name == owner)
 
 
 def states(conn: Connection, sweep_ids: Sequence[str]) -> dict[str, dict[str, int]]:

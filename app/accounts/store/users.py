@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 from app.accounts.model import AuditEntry, Role, User
 from app.accounts.store.tables import api_tokens, audit, users
 from app.accounts.store.tokens import token_holds
-from app.kit.sql.rows import from_row, insert_into, row_of
+from app.kit.sql.rows import count_rows, first, from_row, insert_into, row_of
 
 _IS_ADMIN = sa.and_(users.c.role == Role.ADMIN.value, users.c.is_enabled)
 
@@ -33,8 +33,7 @@ def add_user(conn: Connection, user: User) -> bool:
 def lock_user(conn: Connection, name: str) -> User | None:
     """Like get_user; until the transaction ends nobody else changes or deletes the user. SQLite has one writer
     anyway."""
-    row = conn.execute(sa.select(users).where(users.c.name == name).with_for_update()).first()
-    return _user_from_row(row) if row else None
+    return first(conn, sa.select(users).where(users.c.name == name).with_for_update(), _user_from_row)
 
 
 def lock_admins(conn: Connection) -> None:
@@ -58,8 +57,7 @@ def lock_enabled_users(conn: Connection) -> list[User]:
 
 
 def get_user(conn: Connection, name: str) -> User | None:
-    row = conn.execute(sa.select(users).where(users.c.name == name)).first()
-    return _user_from_row(row) if row else None
+    return first(conn, sa.select(users).where(users.c.name == name), _user_from_row)
 
 
 def enabled_of(conn: Connection, names: Collection[str]) -> set[str]:
@@ -99,7 +97,7 @@ def delete_user(conn: Connection, name: str) -> bool:
 
 def count_admins(conn: Connection) -> int:
     """Those that are enabled."""
-    return int(conn.execute(sa.select(sa.func.count()).select_from(users).where(_IS_ADMIN)).scalar_one())
+    return count_rows(conn, users, _IS_ADMIN)
 
 
 def count_admin_tokens(conn: Connection, at: str) -> int:

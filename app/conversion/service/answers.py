@@ -3,8 +3,6 @@ beside the job's outputs."""
 
 from __future__ import annotations
 
-import contextlib
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +17,7 @@ from app.conversion.toolchains.base import OUTPUTS
 from app.inference.prediction import Figure, boxes_of
 from app.kit.errors import ModelmillError
 from app.kit.objects import ObjectMissing
+from app.kit.objects.content import find_content, put_json, read_json
 from app.kit.process.keyed_locks import KeyedLocks
 
 MEDIA_TYPE = "image/webp"
@@ -98,7 +97,7 @@ def may_answer(record: JobRecord, quality: Quality) -> bool:
 def load_answers(conversion: Conversion, record: JobRecord) -> Answers | None:
     """The stored answers; None if there are none."""
     try:
-        matching = json.loads(b"".join(conversion.jobs.objects.read(_build_key(record, "answers.json"))))
+        matching = read_json(conversion.jobs.objects, _build_key(record, "answers.json"))
     except ObjectMissing:
         return None
     return read_answers(matching) if matching.get("form") == FORM else None
@@ -120,9 +119,7 @@ def answers(conversion: Conversion, record: JobRecord, quality: Quality) -> Answ
 
 def picture(conversion: Conversion, record: JobRecord, place: int) -> bytes | None:
     """WebP of a picture with answers; None if there is none."""
-    with contextlib.suppress(ObjectMissing):
-        return b"".join(conversion.jobs.objects.read(_build_key(record, f"{place}.webp")))
-    return None
+    return find_content(conversion.jobs.objects, _build_key(record, f"{place}.webp"))
 
 
 def _build_key(record: JobRecord, name: str) -> str:
@@ -145,8 +142,7 @@ def _make_answers(conversion: Conversion, record: JobRecord, names: Sequence[str
         for entry in matching["pictures"]:
             file = f"{entry['place']}.webp"
             objects.put_file(_build_key(record, file), folder / "into" / file, content_type=MEDIA_TYPE)
-        text = json.dumps({"form": FORM, **matching}).encode()
-        objects.put(_build_key(record, "answers.json"), [text], content_type="application/json")
+        put_json(objects, _build_key(record, "answers.json"), {"form": FORM, **matching})
     return read_answers(matching)
 
 

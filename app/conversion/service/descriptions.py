@@ -25,6 +25,7 @@ from app.conversion.model.record import (
 )
 from app.conversion.options import Options
 from app.kit.objects import ObjectMissing, ObjectStore
+from app.kit.objects.content import read_content
 from app.kit.text.json_values import JsonObject
 from app.kit.text.untrusted_json import read_json
 
@@ -54,7 +55,7 @@ class Descriptions:
     def read(self, job_id: str) -> ArchivedJob | None:
         """None: the job is not in the archive, or its description cannot be read (the log has the reason)."""
         try:
-            text = b"".join(self.objects.read(object_keys.description(job_id)))
+            text = read_content(self.objects, object_keys.description(job_id))
         except ObjectMissing:
             return None
         try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from app.conversion.store import job_not_found
 from app.kit.clock import now, to_text
 from app.kit.errors import BadInput, ModelmillError
 from app.kit.objects import ObjectMissing
+from app.kit.objects.content import put_json, read_json
 
 MOST_TAGS = 20
 Verb = Literal["cancel", "delete", "tag", "keep", "unkeep"]
@@ -117,5 +117,5 @@ class Edits:
         """Updates the stored submission, so that after a reset the job is offered under the same name."""
         key, objects = object_keys.request(job_id), self.jobs.objects
         with suppress(ObjectMissing):
-            request = {**json.loads(b"".join(objects.read(key))), **values}
-            objects.put(key, [json.dumps(request).encode()], content_type="application/json")
+            request = {**read_json(objects, key), **values}
+            put_json(objects, key, request)

@@ -6,7 +6,6 @@ own lifetime, and stay forever if their owner keeps them.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from app.conversion import object_keys
 from app.conversion.stage_cache import CacheFigures
 from app.conversion.store import JobStore
 from app.kit.objects import ObjectInfo, ObjectMissing, ObjectStore
+from app.kit.objects.content import read_json
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Expiry:
     def _owner_of(self, job_id: str) -> str:
         """Empty if that is not known."""
         with suppress(ObjectMissing, ValueError):
-            return str(json.loads(b"".join(self.objects.read(object_keys.request(job_id))))["owner"])
+            return str(read_json(self.objects, object_keys.request(job_id))["owner"])
         return ""
 
     def _iterate_folders(self, prefix: str) -> Iterator[_Folder]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -13,6 +12,7 @@ from app.conversion.service import Conversion
 from app.conversion.service.graphs import graph_files
 from app.conversion.toolchains.base import OUTPUTS
 from app.kit.objects import ObjectMissing
+from app.kit.objects.content import put_json, read_json
 
 FORM = 1
 """Version of the stored data; increment it when its content changes."""
@@ -121,7 +121,7 @@ def _build_key(record: JobRecord, artifact: Artifact) -> str:
 
 def _load_stored(conversion: Conversion, record: JobRecord, artifact: Artifact) -> Outline | None:
     try:
-        stored: StoredOutline = json.loads(b"".join(conversion.jobs.objects.read(_build_key(record, artifact))))
+        stored: StoredOutline = read_json(conversion.jobs.objects, _build_key(record, artifact))
     except ObjectMissing:
         return None
     return stored if stored.get("form") == FORM else None
@@ -135,8 +135,7 @@ def _make(conversion: Conversion, record: JobRecord, required: Mapping[str, Arti
         request: OutlinesRequest = {"graphs": {name: str(folder / name) for name in required}}
         made = conversion.uploads.intake.run(OUTLINE_GRAPHS, request, folder, memory_bytes=MEMORY_BYTES, time_s=TIME_S)
     for name, artifact in required.items():
-        text = json.dumps({"form": FORM, **made[name]}).encode()
-        objects.put(_build_key(record, artifact), [text], content_type="application/json")
+        put_json(objects, _build_key(record, artifact), {"form": FORM, **made[name]})
     return made
 
 

@@ -35,6 +35,7 @@ from app.conversion.toolchains.facts import GraphFacts, GraphTensor, MissingOper
 from app.inference.preprocess_options import read_preprocess
 from app.kit.errors import BadInput, ModelmillError, TooLarge
 from app.kit.objects import ObjectMissing, ObjectStore
+from app.kit.objects.content import put_json, read_content, read_json
 from app.kit.sandbox.errors import StageCrashed
 from app.kit.sandbox.runner import Sandbox
 from app.kit.text.json_values import JsonObject
@@ -161,12 +162,12 @@ class Previews:
         self.size_bytes(key, owner)
         if not THUMB.fullmatch(file):
             raise ObjectMissing(f"There is no thumbnail {file!r}.")
-        return b"".join(self.objects.read(_build_key(key, f"thumbs/{file}")))
+        return read_content(self.objects, _build_key(key, f"thumbs/{file}"))
 
     def _get_or_make(self, at: str, make: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
         """The stored preview, or a new one. An invalid file is stored as a result; our own failure is not."""
         try:
-            stored: JsonObject = json.loads(b"".join(self.objects.read(at)))
+            stored: JsonObject = read_json(self.objects, at)
             if stored.get("form") == FORM:
                 return stored
         except ObjectMissing:
@@ -177,7 +178,7 @@ class Previews:
             return {"error": _make_error(error).to_dict()}
         except (BadInput, TooLarge) as error:
             facts = {"error": error.to_dict()}
-        self.objects.put(at, [json.dumps({"form": FORM, **facts}).encode()], content_type="application/json")
+        put_json(self.objects, at, {"form": FORM, **facts})
         return facts
 
     def _preview_model(self, key: str) -> ModelPreviewResult:

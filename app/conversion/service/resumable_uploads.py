@@ -17,6 +17,7 @@ from app.conversion.service.uploads import Uploads
 from app.kit.clock import now
 from app.kit.errors import BadRequest, Conflict, ModelmillError, NotFound
 from app.kit.objects import ObjectMissing
+from app.kit.objects.content import read_json
 from app.kit.objects.parts import Parts
 from app.kit.text.json_values import JsonObject
 from app.kit.web.body_limits import TooManyUploads
@@ -181,7 +182,7 @@ class ResumableUploads:
         try:
             if not object_keys.is_uuid4(upload_id) or self.uploads.owner(upload_id) != owner:
                 raise ObjectMissing("not this user's")
-            about: JsonObject = json.loads(b"".join(self.objects.read(_build_about_key(upload_id))))
+            about: JsonObject = read_json(self.objects, _build_about_key(upload_id))
             return about
         except ObjectMissing:
             raise NotFound(

@@ -7,7 +7,6 @@ the decisive check happens when the record is created, in the same step.
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 from collections.abc import Mapping
@@ -30,6 +29,7 @@ from app.inference.preprocess_options import read_preprocess
 from app.kit.clock import now, to_text
 from app.kit.errors import BadInput
 from app.kit.objects import ObjectInfo, ObjectMissing, ObjectStore
+from app.kit.objects.content import put_json, read_json
 from app.kit.observability.tracing import note
 from app.kit.redis.records import CreateAnswer, JobLimit, OutgoingMessage
 from app.kit.sandbox.runner import Sandbox
@@ -163,7 +163,7 @@ class Submissions:
         Raises:
             ObjectMissing: There is none.
         """
-        request: JsonObject = json.loads(b"".join(self.objects.read(object_keys.request(job_id))))
+        request: JsonObject = read_json(self.objects, object_keys.request(job_id))
         if request["owner"] != owner:
             raise ObjectMissing(f"There is no stored submission {job_id}.")
         return request
@@ -250,7 +250,7 @@ class Submissions:
             "origin": submission.origin,
             "created_at": to_text(now()),
         }
-        self.objects.put(object_keys.request(job_id), [json.dumps(request).encode()], content_type="application/json")
+        put_json(self.objects, object_keys.request(job_id), request)
         self.objects.put(object_keys.owned(submission.owner, job_id), [])
 
     def _undo(self, job_id: str, owner: str) -> None:

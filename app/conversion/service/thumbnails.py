@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from pathlib import Path
 
 from app.conversion import object_keys
@@ -13,6 +12,7 @@ from app.conversion.service import Conversion
 from app.conversion.service.quality.views import Quality
 from app.kit.errors import ModelmillError
 from app.kit.objects import ObjectMissing
+from app.kit.objects.content import find_content, put_json
 from app.kit.process.keyed_locks import KeyedLocks
 
 MEMORY_BYTES = 2 << 30
@@ -43,9 +43,7 @@ def _build_key(record: JobRecord, name: str) -> str:
 
 
 def _load_stored(conversion: Conversion, record: JobRecord, index: int) -> bytes | None:
-    with contextlib.suppress(ObjectMissing):
-        return b"".join(conversion.jobs.objects.read(_build_key(record, f"{index}.webp")))
-    return None
+    return find_content(conversion.jobs.objects, _build_key(record, f"{index}.webp"))
 
 
 def _is_made(conversion: Conversion, record: JobRecord) -> bool:
@@ -66,7 +64,7 @@ def _make(conversion: Conversion, record: JobRecord, names: list[str]) -> None:
             objects.put_file(
                 _build_key(record, f"{place}.webp"), folder / "into" / f"{place}.webp", content_type=MEDIA_TYPE
             )
-        objects.put(_build_key(record, "made.json"), [json.dumps(places).encode()], content_type="application/json")
+        put_json(objects, _build_key(record, "made.json"), places)
 
 
 def _run(conversion: Conversion, folder: Path, names: list[str]) -> list[int]:

@@ -29,6 +29,7 @@ from app.conversion.service.intake_sandbox import IntakeSandbox, aborts_refused
 from app.kit.clock import now, to_text
 from app.kit.errors import BadRequest, TooLarge
 from app.kit.objects import ObjectMissing, ObjectStore, Stored
+from app.kit.objects.content import read_json
 from app.kit.sandbox.runner import Sandbox
 from app.kit.text.json_values import JsonObject
 from app.kit.web.forms import SentFile
@@ -114,7 +115,7 @@ class Uploads:
         Raises:
             ObjectMissing: There is no such upload.
         """
-        about = json.loads(b"".join(self.objects.read(object_keys.upload(upload_id, "upload.json"))))
+        about = read_json(self.objects, object_keys.upload(upload_id, "upload.json"))
         return UploadRecord(str(about["owner"]), str(about.get("origin", "")))  # which older uploads do not have
 
     def discard(self, upload_id: str) -> None:

@@ -29,6 +29,7 @@ from app.kit.errors import ModelmillError, TooMany
 from app.kit.files import make_private
 from app.kit.objects import ObjectMissing, ObjectStore
 from app.kit.objects.blobs import blob_key
+from app.kit.objects.content import read_json
 from app.kit.sandbox.leftovers import remove_tree
 from app.kit.sandbox.runner import Hooks, Limits, Sandbox
 from app.kit.sql import Database
@@ -158,7 +159,7 @@ class Calibrations:
         calibration = self.get(user, calibration_id)
         try:
             if calibration.state is State.READY:
-                return SWEEP.read(json.loads(b"".join(self.objects.read(_build_key(calibration_id, "sweep.json")))))
+                return SWEEP.read(read_json(self.objects, _build_key(calibration_id, "sweep.json")))
         except ObjectMissing:
             raise CalibrationNotFound(f"What calibration {calibration_id!r} found is gone.") from None
         raise NotReady("This calibration has nothing to choose from.", hint="Wait for its end, or start another.")
@@ -171,7 +172,7 @@ class Calibrations:
             NotReady: It has no result.
         """
         self.sweep(user, calibration_id)
-        content = json.loads(b"".join(self.objects.read(_build_key(calibration_id, "answers.json"))))
+        content = read_json(self.objects, _build_key(calibration_id, "answers.json"))
         return [SamplePredictions.from_json(answer) for answer in content["answers"]]
 
     def class_names(self, service: Service, *, now: datetime) -> tuple[str, ...]:

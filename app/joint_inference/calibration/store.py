@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 from app.joint_inference.calibration.model import CALIBRATION_REQUEST, Calibration, State
 from app.joint_inference.store.tables import calibrations
 from app.kit.sql import note_change
-from app.kit.sql.rows import from_row, row_of
+from app.kit.sql.rows import first, from_row, row_of
 
 OPEN = (State.WAITING, State.RUNNING)
 
@@ -36,8 +36,7 @@ def add(conn: Connection, calibration: Calibration) -> None:
 
 
 def find(conn: Connection, calibration_id: str) -> Calibration | None:
-    row = conn.execute(sa.select(calibrations).where(calibrations.c.calibration_id == calibration_id)).first()
-    return _read(row) if row else None
+    return first(conn, sa.select(calibrations).where(calibrations.c.calibration_id == calibration_id), _read)
 
 
 def of_owner(conn: Connection, owner: str) -> list[Calibration]:

@@ -14,7 +14,7 @@ from app.joint_inference.model.reconciliation import ServicePlan
 from app.joint_inference.model.resource import Role, Service
 from app.joint_inference.model.status import Condition, ConditionType, Reason
 from app.joint_inference.model.tally import UPLOAD_SHARE, Breaker
-from app.kit.text.json_values import JsonObject
+from app.kit.text.json_values import JsonObject, is_number
 from app.kit.text.labels import text_of
 from app.nodes.model import Node
 
@@ -155,4 +155,4 @@ def task_info_of(reported: Mapping[str, Any]) -> JsonObject:
 
 def _list_numbers(infos: Sequence[Mapping[str, Any]], key: str) -> list[float]:
     values = (info.get(key) for info in infos)
-    return [float(value) for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
+    return [float(value) for value in values if is_number(value)]

@@ -58,8 +58,7 @@ def _apply_change(request: Request, sent: Mapping[str, str]) -> Response:
     except InvalidResource as error:
         return _edit_page(request, service, text, status=error.status, problem=text_problems(error)[""], **shown)
     except ModelmillError as error:
-        problem = " ".join(part for part in (error.message, error.hint) if part)
-        return _edit_page(request, service, text, status=error.status, problem=problem, **shown)
+        return _edit_page(request, service, text, status=error.status, problem=error.text, **shown)
     return see_other(url_of(service.namespace, service.name, "?note=changed"))
 
 

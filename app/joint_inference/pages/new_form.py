@@ -112,7 +112,7 @@ def problems_of(error: ModelmillError) -> Problems:
         field = next((name for place, name in FIELD_OF.items() if path == place or path.startswith(f"{place}[")), "")
         text = message if field else f"{path}: {message}"
         problems[field] = f"{problems[field]}\n{text}" if field in problems else text
-    return problems or {"": " ".join(part for part in (error.message, error.hint) if part)}
+    return problems or {"": error.text}
 
 
 def values_of(resource: Any) -> Values | None:

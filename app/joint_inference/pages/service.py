@@ -24,6 +24,7 @@ from app.joint_inference.service.hard_samples import KEPT_SAMPLES
 from app.joint_inference.service.producers import producer_of_service
 from app.kit.clock import now
 from app.kit.errors import NotFound
+from app.kit.text.json_values import number_in
 from app.kit.web.auth import user_of
 from app.kit.web.http import text_file
 from app.kit.web.line_plot import Plot, over_time, time_plot
@@ -186,8 +187,7 @@ def upload_plot(points: Sequence[TallyPoint]) -> Plot | None:
 
 
 def _get_value(point: TallyPoint, key: str) -> float | None:
-    value = point.task_info.get(key)
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    return number_in(point.task_info, key)
 
 
 def _compute_share(earlier: TallyPoint, later: TallyPoint) -> float | None:

@@ -34,6 +34,7 @@ from app.joint_inference.model.status import ConditionType, Reason, current_of
 from app.joint_inference.model.stream import STREAM, stream_end
 from app.joint_inference.model.tally import Sample, Source, upload_share_key
 from app.joint_inference.service.rollouts import comparison_of, rollout_of
+from app.kit.text.json_values import number_in, whole_in
 from app.kit.web import charts
 from app.nodes.model import Node, WorkerReport
 
@@ -171,27 +172,27 @@ def figures_of(task_info: Mapping[str, Any]) -> ServiceFigures | None:
     """None while nothing was reported. A worker of the user's own may say no more than the requirement's fields."""
     if "inferenceNumber" not in task_info:
         return None
-    total, hard = _read_whole(task_info, "inferenceNumber") or 0, _read_whole(task_info, "hardExampleNumber") or 0
-    cloud = _read_whole(task_info, "uploadNumber")
+    total, hard = whole_in(task_info, "inferenceNumber") or 0, whole_in(task_info, "hardExampleNumber") or 0
+    cloud = whole_in(task_info, "uploadNumber")
     cloud = min(total, hard) if cloud is None else cloud
-    fallback = _read_whole(task_info, "fallbackNumber") or 0
+    fallback = whole_in(task_info, "fallbackNumber") or 0
     return ServiceFigures(
         total=total,
         hard=hard,
         edge=max(0, total - cloud - fallback),
         cloud=cloud,
         fallback=fallback,
-        kept=_read_whole(task_info, "keptNumber"),
-        failed=_read_whole(task_info, "uploadFailedNumber"),
-        upload_ratio=_read_number(task_info, upload_share_key(task_info)) or 0.0,
-        bytes=_read_whole(task_info, "bytesUploaded"),
-        bytes_saved=_read_whole(task_info, "bytesSaved") or 0,
-        bytes_month=_read_whole(task_info, "bytesThisMonth") or 0,
-        fps=_read_number(task_info, "fps"),
+        kept=whole_in(task_info, "keptNumber"),
+        failed=whole_in(task_info, "uploadFailedNumber"),
+        upload_ratio=number_in(task_info, upload_share_key(task_info)) or 0.0,
+        bytes=whole_in(task_info, "bytesUploaded"),
+        bytes_saved=whole_in(task_info, "bytesSaved") or 0,
+        bytes_month=whole_in(task_info, "bytesThisMonth") or 0,
+        fps=number_in(task_info, "fps"),
         breaker=str(task_info.get("breaker") or ""),
         last_error=str(task_info.get("lastError") or ""),
-        edge_ms=(_read_number(task_info, "edgeMsP50"), _read_number(task_info, "edgeMsP95")),
-        cloud_ms=(_read_number(task_info, "cloudMsP50"), _read_number(task_info, "cloudMsP95")),
+        edge_ms=(number_in(task_info, "edgeMsP50"), number_in(task_info, "edgeMsP95")),
+        cloud_ms=(number_in(task_info, "cloudMsP50"), number_in(task_info, "cloudMsP95")),
         at=str(task_info.get("currentTime") or ""),
     )
 
@@ -321,13 +322,3 @@ def _read_ids(sample: Sample) -> list[int | None]:
 
 def name_of(label: int, labels: Sequence[str]) -> str:
     return labels[label] if 0 <= label < len(labels) and labels[label] else f"#{label}"
-
-
-def _read_number(task_info: Mapping[str, Any], key: str) -> float | None:
-    value = task_info.get(key)
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-def _read_whole(task_info: Mapping[str, Any], key: str) -> int | None:
-    value = _read_number(task_info, key)
-    return None if value is None else int(value)

@@ -15,6 +15,7 @@ from app.joint_inference.service.service_nodes import check_runs_on
 from app.joint_inference.service.services import Services
 from app.kit.clock import to_text
 from app.kit.objects import ObjectMissing, ObjectStore
+from app.kit.objects.content import read_content
 from app.kit.sql import Database
 from app.nodes.service import Nodes
 from app.results.service import Rules
@@ -104,7 +105,7 @@ class HardSamples:
             content_type = store.content_type_of(conn, service.uid, sample_id)
         if content_type is not None:
             try:
-                return b"".join(self.objects.read(_picture(service.uid, sample_id))), content_type
+                return read_content(self.objects, _picture(service.uid, sample_id)), content_type
             except ObjectMissing:
                 pass
         raise SampleNotFound(f"There is no sample {sample_id!r} (any more): only the newest are kept.")
@@ -125,7 +126,7 @@ class HardSamples:
         if sample is None or content_type is None:
             return None
         try:
-            return b"".join(self.objects.read(_picture(service.uid, sample.id))), content_type
+            return read_content(self.objects, _picture(service.uid, sample.id)), content_type
         except ObjectMissing:
             return None
 

@@ -16,7 +16,7 @@ from app.joint_inference.model.rollout import RolloutState
 from app.joint_inference.model.status import ConditionType, current_of
 from app.joint_inference.store.events import note_condition
 from app.joint_inference.store.tables import drifts, edges, events, samples, services, versions
-from app.kit.sql.rows import from_row
+from app.kit.sql.rows import first, from_row
 from app.kit.text.json_values import JsonObject
 from app.model_registry.model import build_shared_name
 from app.results.store import forget_producers
@@ -93,8 +93,7 @@ def by_uid(conn: Connection, uid: str) -> Service | None:
 
 def lock(conn: Connection, uid: str) -> Service | None:
     """As by_uid; until the transaction ends nobody else changes it."""
-    row = conn.execute(sa.select(services).where(services.c.uid == uid).with_for_update()).first()
-    return to_service(row) if row else None
+    return first(conn, sa.select(services).where(services.c.uid == uid).with_for_update(), to_service)
 
 
 def find_last_look(conn: Connection, uid: str) -> str | None:
@@ -234,8 +233,7 @@ def forget(conn: Connection, uids: Collection[str]) -> None:
 
 
 def _find_first(conn: Connection, *conditions: Any) -> Service | None:
-    row = conn.execute(sa.select(services).where(*conditions)).first()
-    return to_service(row) if row else None
+    return first(conn, sa.select(services).where(*conditions), to_service)
 
 
 def _take_next_version(conn: Connection) -> int:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import sqlalchemy as sa
-from sqlalchemy import Connection, Row, Table
+from sqlalchemy import ColumnElement, Connection, Executable, Row, Table
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 Value = TypeVar("Value", bound="DataclassInstance")
+T = TypeVar("T")
 
 
 def from_row(dataclass: type[Value], row: Row[Any], /, **others: Any) -> Value:
@@ -27,6 +28,17 @@ def from_row(dataclass: type[Value], row: Row[Any], /, **others: Any) -> Value:
     columns = row._mapping
     names = (field.name for field in fields(dataclass))
     return dataclass(**{name: columns[name] for name in names if name not in others and name in columns}, **others)
+
+
+def first(conn: Connection, query: Executable, read: Callable[[Row[Any]], T]) -> T | None:
+    """Returns what `read` makes of the first row of a query; None if it has none."""
+    row = conn.execute(query).first()
+    return None if row is None else read(row)
+
+
+def count_rows(conn: Connection, table: Table, *where: ColumnElement[bool]) -> int:
+    """Returns how many rows of a table meet all conditions."""
+    return conn.execute(sa.select(sa.func.count()).select_from(table).where(*where)).scalar_one()
 
 
 def row_of(table: Table, /, *values: object, **others: Any) -> dict[str, Any]:

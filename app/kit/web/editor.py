@@ -75,7 +75,7 @@ def problems_of_text(error: ModelmillError, *, at: str, problem: str) -> Problem
         problem: the key of the sentence.
     """
     listed = [f"{entry[at]}: {entry[problem]}" for entry in error.detail.get("problems", ())]
-    return {"": "\n".join(listed) or " ".join(part for part in (error.message, error.hint) if part)}
+    return {"": "\n".join(listed) or error.text}
 
 
 def with_retry(response: Response, draft: AnyDraft) -> Response:

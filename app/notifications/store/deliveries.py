@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from app.kit.sql import outbox
-from app.kit.sql.rows import insert_into
+from app.kit.sql.rows import count_rows, first, insert_into
 from app.notifications.model import Delivery, DeliveryState, Outcome, Target
 from app.notifications.store.tables import deliveries, targets
 from app.notifications.store.targets import target_of
@@ -91,8 +91,7 @@ def get(conn: Connection, owner: str, delivery_id: str) -> Delivery | None:
         .join(targets, targets.c.target_id == deliveries.c.target_id)
         .where(deliveries.c.delivery_id == delivery_id, targets.c.user_name == owner)
     )
-    row = conn.execute(query).first()
-    return _delivery_of(row) if row else None
+    return first(conn, query, _delivery_of)
 
 
 def newest(conn: Connection, owner: str, *, target_id: str = "", limit: int) -> list[Delivery]:
@@ -138,7 +137,7 @@ def count_since(conn: Connection, target_id: str, kind: str, since: str) -> int:
     """
     c = deliveries.c
     where = (c.target_id == target_id, c.event_kind == kind, c.created_at >= since)
-    return int(conn.scalar(sa.select(sa.func.count()).select_from(deliveries).where(*where)) or 0)
+    return count_rows(conn, deliveries, *where)
 
 
 def forget_before(conn: Connection, at: str) -> int:

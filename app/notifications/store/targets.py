@@ -7,7 +7,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from app.kit.sql.rows import from_row, row_of
+from app.kit.sql.rows import count_rows, first, from_row, row_of
 from app.notifications.model import EventKind, Kind, Target
 from app.notifications.store.tables import targets
 
@@ -19,8 +19,7 @@ def add(conn: Connection, target: Target) -> None:
 
 def get(conn: Connection, owner: str, target_id: str) -> Target | None:
     where = (targets.c.target_id == target_id, targets.c.user_name == owner)
-    row = conn.execute(sa.select(targets).where(*where)).first()
-    return target_of(row) if row else None
+    return first(conn, sa.select(targets).where(*where), target_of)
 
 
 def of(conn: Connection, owner: str) -> list[Target]:
@@ -30,7 +29,7 @@ def of(conn: Connection, owner: str) -> list[Target]:
 
 
 def count(conn: Connection, owner: str) -> int:
-    return int(conn.scalar(sa.select(sa.func.count()).select_from(targets).where(targets.c.user_name == owner)) or 0)
+    return count_rows(conn, targets, targets.c.user_name == owner)
 
 
 def list_interested(conn: Connection, owner: str, kind: str, subject: str) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from app.kit.objects import ObjectMissing, ObjectStore
+from app.kit.objects.content import find_content
 
 PICTURE, CLIP = "jpg", "clip"
 
@@ -30,10 +31,7 @@ class EventMedia:
         self._objects.put(key, [content], content_type=media_type_of(content))
 
     def get(self, key: str) -> bytes | None:
-        try:
-            return b"".join(self._objects.read(key))
-        except ObjectMissing:
-            return None
+        return find_content(self._objects, key)
 
     def has(self, key: str) -> bool:
         try:

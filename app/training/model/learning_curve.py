@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeGuard
 
+from app.kit.text.json_values import is_number
 from app.kit.text.untrusted_json import UnreadableJson, read_json
 
 NODES_FILE = "nodes.jsonl"
@@ -204,7 +205,7 @@ def thin_places(values: Sequence[float], most: int) -> list[int]:
 
 
 def _is_number(value: object) -> TypeGuard[float]:
-    return isinstance(value, int | float) and not isinstance(value, bool) and _is_finite(value)
+    return is_number(value) and _is_finite(value)
 
 
 def _is_finite(value: float) -> bool:

@@ -162,7 +162,7 @@ def problems_of(error: ModelmillError) -> Problems:
         text = problem["problem"] if field in (at, "convert.images") else f"{at}: {problem['problem']}"
         problems.setdefault(field, text)
     if not problems:
-        problems[""] = " ".join(part for part in (error.message, error.hint) if part)
+        problems[""] = error.text
     return problems
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeGuard
+from typing import Any
 
 from pydantic import JsonValue
 from starlette.concurrency import run_in_threadpool
@@ -16,7 +16,7 @@ from starlette.routing import Route
 
 from app.kit.clock import now
 from app.kit.errors import NotFound
-from app.kit.text.json_values import JsonObject
+from app.kit.text.json_values import JsonObject, is_number
 from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
 from app.kit.web.live_fragment import fragment, reload_page, version_of
@@ -96,7 +96,7 @@ def sort_rows(view: SweepView, column: str, *, is_descending: bool) -> list[Swee
 
 def _order(value: Any) -> tuple[bool, float, str]:
     """Numbers before words."""
-    return (False, float(value), "") if _is_number(value) else (True, 0.0, str(value))
+    return (False, float(value), "") if is_number(value) else (True, 0.0, str(value))
 
 
 ROUTES = [
@@ -170,7 +170,7 @@ def _make_line(row: SweepRow, points: Iterable[tuple[float, float]]) -> TaskLine
 
 def _locate_values(values: Sequence[JsonValue]) -> dict[str, float]:
     """Where each value stands, by its key: numbers by their size, others side by side."""
-    numbers = [float(value) for value in values if _is_number(value)]
+    numbers = [float(value) for value in values if is_number(value)]
     if len(numbers) == len(values):
         is_log = min(numbers) > 0 and max(numbers) / min(numbers) > LOG_FROM
         shares = [math.log(number) if is_log else number for number in numbers]
@@ -188,7 +188,7 @@ def _to_y(share: float) -> float:
 def _list_labels(values: Sequence[JsonValue], places: dict[str, float]) -> list[tuple[float, str]]:
     """Of an axis of numbers its ends, of one of words each."""
     told = {places[_make_key(value)]: _to_text(value) for value in values}
-    ends = [min(told), max(told)] if all(map(_is_number, values)) else sorted(told)[:MOST_WORDS]
+    ends = [min(told), max(told)] if all(map(is_number, values)) else sorted(told)[:MOST_WORDS]
     return [(y, told[y]) for y in dict.fromkeys(ends)]
 
 
@@ -196,9 +196,5 @@ def _make_key(value: JsonValue) -> str:
     return repr(value)
 
 
-def _is_number(value: object) -> TypeGuard[float]:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 def _to_text(value: JsonValue) -> str:
-    return f"{value:.4g}" if _is_number(value) else "–" if value is None else str(value)[:20]
+    return f"{value:.4g}" if is_number(value) else "–" if value is None else str(value)[:20]

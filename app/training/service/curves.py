@@ -11,6 +11,7 @@ from threading import Lock
 
 from app.homes.service import Homes
 from app.kit.errors import ModelmillError
+from app.kit.text.json_values import is_number
 from app.kit.text.untrusted_json import UnreadableJson, read_object
 from app.training.model.learning_curve import METRICS_FILE, NODES_FILE, Curve, LearningCurves, join_curves
 from app.training.service.folders import open_file
@@ -132,11 +133,7 @@ class CurveReader:
                 content = read_object(os.pread(fd, MOST_SUMMARY_BYTES, 0))
         except (ModelmillError, UnreadableJson):
             return {}
-        return {
-            name: value
-            for name, value in content.items()
-            if name.isprintable() and isinstance(value, int | float) and not isinstance(value, bool)
-        }
+        return {name: value for name, value in content.items() if name.isprintable() and is_number(value)}
 
 
 def _list_folders(view: TaskView) -> list[AttemptFolder]:

@@ -219,8 +219,7 @@ class Results:
             job_id = self.converter.convert(replace(request, job_id=job_id_of(task)))
         except ModelmillError as error:
             logger.warning("What task %s left is not converted: %s", task.task_id, error.message)
-            problem = " ".join(part for part in (error.message, error.hint) if part)
-            return replace(claim, problem=problem, next_try_at=_compute_next_try(error, claim, now))
+            return replace(claim, problem=error.text, next_try_at=_compute_next_try(error, claim, now))
         return replace(claim, job_id=job_id, next_try_at=None)
 
     def _note(self, conversion: Conversion, at: str, *, by: str) -> None:

@@ -9,9 +9,10 @@ import difflib
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
+from pydantic import BaseModel
 
 from app.kit.errors import BadInput, TooLarge
 from app.kit.text import plain_yaml
@@ -22,6 +23,7 @@ from app.kit.web.http import checked
 from app.training.errors import BadSpec, UnreadableSpec
 from app.training.spec.fields import ConvertSpec, TaskSpec
 
+Document = TypeVar("Document", bound=BaseModel)
 Problem = dict[str, Any]
 """at, problem"""
 _FIELDS: dict[str, Iterable[str]] = {"": TaskSpec.model_fields, "convert": ConvertSpec.model_fields}
@@ -99,9 +101,14 @@ def read_spec(body: bytes) -> tuple[TaskSpec, str]:
         UnreadableSpec: It is neither YAML nor JSON.
         BadSpec: A field is invalid; detail: problems, a list of {at, problem}.
     """
+    return read_document(TaskSpec, body)
+
+
+def read_document(model: type[Document], body: bytes) -> tuple[Document, str]:
+    """The same as `read_spec` for any kind of document."""
     data, text = read_fields(body)
     try:
-        return checked(lambda: TaskSpec.model_validate(data)), text
+        return checked(lambda: model.model_validate(data)), text
     except BadInput as error:
         raise bad(in_words(error.detail["problems"], data)) from None
 

@@ -11,13 +11,11 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, StringConstraints, TypeAdapter, ValidationError, model_validator
 
 from app.kit.access import AccessRule, BadAccess, read_allowed
-from app.kit.errors import BadInput
 from app.kit.text.json_values import JsonObject
-from app.kit.web.http import checked
 from app.training.errors import BadSpec
 from app.training.model import Priority
 from app.training.model.clusters import ANY
-from app.training.spec.document import bad, in_words, read_fields
+from app.training.spec.document import bad, read_document
 from app.training.spec.fields import MAX_RUN_S, Frozen, TaskSpec
 from app.training.spec.texts import ClusterName, EnvironmentName, Line, unfit, visible
 
@@ -105,11 +103,7 @@ def read_environment(body: bytes) -> tuple[EnvironmentSpec, str]:
     Raises:
         TooLarge, UnreadableSpec, BadSpec: It is not a valid environment.
     """
-    data, text = read_fields(body)
-    try:
-        return checked(lambda: EnvironmentSpec.model_validate(data)), text
-    except BadInput as error:
-        raise bad(in_words(error.detail["problems"], data)) from None
+    return read_document(EnvironmentSpec, body)
 
 
 _NAME = TypeAdapter(EnvironmentName)

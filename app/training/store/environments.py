@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from app.kit.sql.rows import from_row, upsert
+from app.kit.sql.rows import count_rows, first, from_row, upsert
 from app.training.model import TERMINAL
 from app.training.store.tables import environments, tasks, to_values
 
@@ -27,8 +28,7 @@ def environments_by_name(conn: Connection) -> list[EnvironmentRow]:
 
 
 def environment_of(conn: Connection, name: str) -> EnvironmentRow | None:
-    row = conn.execute(sa.select(environments).where(environments.c.name == name)).first()
-    return from_row(EnvironmentRow, row) if row else None
+    return first(conn, sa.select(environments).where(environments.c.name == name), partial(from_row, EnvironmentRow))
 
 
 def put_environment(conn: Connection, name: str, document: str, *, at: str, by: str) -> None:
@@ -49,4 +49,4 @@ def delete_environment(conn: Connection, name: str) -> None:
 def count_unended_in(conn: Connection, name: str) -> int:
     """Tasks of an environment that wait or run."""
     theirs = (tasks.c.environment == name, tasks.c.state.not_in(to_values(TERMINAL)))
-    return conn.execute(sa.select(sa.func.count()).select_from(tasks).where(*theirs)).scalar_one()
+    return count_rows(conn, tasks, *theirs)

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from app.kit.clock import from_text
+from app.kit.sql.rows import count_rows
 from app.training.model import (
     ACTIVE,
     TERMINAL,
@@ -154,7 +155,7 @@ def count_unended(conn: Connection, user: str | None = None) -> int:
     conditions: list[sa.ColumnElement[bool]] = [tasks.c.state.not_in(to_values(TERMINAL))]
     if user is not None:
         conditions.append(tasks.c.user_name == user)
-    return conn.execute(sa.select(sa.func.count()).select_from(tasks).where(*conditions)).scalar_one()
+    return count_rows(conn, tasks, *conditions)
 
 
 def count_by_state(conn: Connection) -> list[StateCount]:

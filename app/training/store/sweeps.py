@@ -6,12 +6,13 @@ import json
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from app.kit.sql import note_change
-from app.kit.sql.rows import from_row, row_of
+from app.kit.sql.rows import first, from_row, row_of
 from app.training.model import Task, TaskEvent
 from app.training.store.changes import ALL_TASKS
 from app.training.store.tables import events, read_tasks, sweeps, tasks
@@ -45,8 +46,8 @@ def add_sweep(conn: Connection, sweep: StoredSweep) -> None:
 
 
 def sweep_of(conn: Connection, user: str, sweep_id: str) -> StoredSweep | None:
-    row = conn.execute(sa.select(sweeps).where(sweeps.c.sweep_id == sweep_id, sweeps.c.user_name == user)).first()
-    return from_row(StoredSweep, row) if row else None
+    query = sa.select(sweeps).where(sweeps.c.sweep_id == sweep_id, sweeps.c.user_name == user)
+    return first(conn, query, partial(from_row, StoredSweep))
 
 
 def sweeps_of(conn: Connection, user: str, limit: int) -> list[StoredSweep]:

@@ -14,7 +14,7 @@ from sqlalchemy.exc import IntegrityError
 
 from app.kit.sql import Event as UserEvent
 from app.kit.sql import publish
-from app.kit.sql.rows import insert_into, row_of, upsert
+from app.kit.sql.rows import first, insert_into, row_of, upsert
 from app.training.model import (
     TERMINAL,
     TRANSITIONS,
@@ -112,14 +112,12 @@ def lock_queue_of(conn: Connection, user: str) -> None:
 
 
 def get_task(conn: Connection, task_id: str) -> Task | None:
-    row = conn.execute(sa.select(tasks).where(tasks.c.task_id == task_id)).first()
-    return to_task(row) if row else None
+    return first(conn, sa.select(tasks).where(tasks.c.task_id == task_id), to_task)
 
 
 def by_idempotency_key(conn: Connection, user: str, key: str) -> Task | None:
     same = (tasks.c.user_name == user, tasks.c.idempotency_key == key)
-    row = conn.execute(sa.select(tasks).where(*same)).first()
-    return to_task(row) if row else None
+    return first(conn, sa.select(tasks).where(*same), to_task)
 
 
 def apply(

@@ -20,7 +20,7 @@ from app.video.access import video_of
 from app.video.pages import view_models
 from app.video.pages.job import body_of, control_values, job_of
 from app.video.pages.job_list import url_of
-from app.video.pages.new_form import constraint_of, text_of
+from app.video.pages.new_form import constraint_of
 from app.video.scheduling.registry import policies
 
 MAX_BYTES = 10_000
@@ -68,7 +68,7 @@ def _answer_change(
         except NotFound:
             raise
         except ModelmillError as error:
-            problems, status = {field: text_of(error)}, error.status
+            problems, status = {field: error.text}, error.status
     if not problems and not is_fragment(request):
         return see_other(url_of(request.path_params["uid"], f"?note={note}"))
     job = job_of(request)

@@ -14,6 +14,7 @@ from starlette.routing import Route
 
 from app.kit.clock import from_text, now
 from app.kit.errors import ModelmillError, NotFound
+from app.kit.text.json_values import number_in
 from app.kit.web.auth import user_of
 from app.kit.web.line_plot import Plot, over_time, round_up, time_plot, values_of
 from app.kit.web.live_fragment import fragment, reload_page, version_of
@@ -28,7 +29,7 @@ from app.video.errors import NoPicture
 from app.video.model.job import JobState, VideoJob
 from app.video.pages import dag_layout, view_models
 from app.video.pages.job_list import CHANNEL, facts_of_videos, url_of
-from app.video.pages.view_models import DecisionView, PlanChange, number, quality_of
+from app.video.pages.view_models import DecisionView, PlanChange, quality_of
 from app.video.scheduling.registry import policies
 from app.video.service import SeriesPoint
 from app.video.service.producers import producer_of_job
@@ -234,7 +235,7 @@ def quality_plot(points: Sequence[SeriesPoint], marks: Marks = ()) -> Plot | Non
 
 def _make_reader(key: str, times: float = 1.0) -> Callable[[SeriesPoint], float | None]:
     def read(point: SeriesPoint) -> float | None:
-        value = number(point.plan_result, key)
+        value = number_in(point.plan_result, key)
         return None if value is None else times * value
 
     return read
@@ -242,4 +243,4 @@ def _make_reader(key: str, times: float = 1.0) -> Callable[[SeriesPoint], float 
 
 def _get_planned_fps(point: SeriesPoint) -> float | None:
     conf: Mapping[str, Any] = (point.plan or {}).get("video_conf") or {}
-    return number(conf, "fps")
+    return number_in(conf, "fps")

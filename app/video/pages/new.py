@@ -136,7 +136,7 @@ def _answer_submitted(request: Request, draft: JobDraft) -> Response:
         job = video_of(request).jobs.submit(user_of(request), submission, now=now())
     except ModelmillError as error:
         field_ = "text" if draft.mode == JSON else new_form.FIELD_OF.get(error.code, "")
-        problems = {field_: new_form.text_of(error)}
+        problems = {field_: error.text}
         return _render_page(request, refuse_draft(draft, error, problems), error.status)
     return see_other(url_of(job.uid, "?note=submitted"))
 

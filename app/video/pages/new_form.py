@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 from app.inference.broadcast import PATH, Broadcast
 from app.inference.frame_gate import STILL_S
 from app.inference.region import read_region
-from app.kit.errors import ModelmillError
 from app.kit.text.json_values import JsonObject
 from app.kit.text.untrusted_json import UnreadableJson, read_json
 from app.kit.web.editor import Problems
@@ -311,10 +310,6 @@ def _read_level(constraint: Mapping[str, Any]) -> int:
         return int(constraint.get("acc_level", 0))
     level = float(constraint["accuracy"])
     return LEVELS.index(level) if level <= 1 else min(int(level), len(LEVELS) - 1)
-
-
-def text_of(error: ModelmillError) -> str:
-    return " ".join(part for part in (error.message, error.hint) if part)
 
 
 def to_text(body: Mapping[str, Any]) -> str:

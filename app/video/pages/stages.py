@@ -61,7 +61,7 @@ def put(request: Request, sent: dict[str, str]) -> Response:
         if "allowed" in sent:
             video_of(request).catalogue.permit(spec.name, allowed, by=user_of(request))
     except ModelmillError as error:
-        return _render_page(request, values, {"": new_form.text_of(error)}, error.status)
+        return _render_page(request, values, {"": error.text}, error.status)
     return see_other(f"/ui/video/stages?{urlencode({'note': 'put', 'stage': spec.name})}")
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from app.kit.text.json_values import is_number, number_in, whole_in
 from app.kit.web import charts
 from app.results.model.frame_result import FACTS
 from app.video.model.constraint import DEFAULT_DELAY_S, LEVELS
@@ -162,13 +163,13 @@ def result_of(job: VideoJob) -> Mapping[str, Any]:
 def figures_of(job: VideoJob) -> JobFigures:
     result = result_of(job)
     counts = ("frames", "tracked", "skipped", "still", "dropped", "violations", "fallbacks")
-    whole = {key: _read_whole(result, key) for key in counts}
+    whole = {key: whole_in(result, key) for key in counts}
     return JobFigures(
-        p50=number(result, "e2e_p50"),
-        p95=number(result, "e2e_p95"),
+        p50=number_in(result, "e2e_p50"),
+        p95=number_in(result, "e2e_p95"),
         hi=job.constraint.hi,
-        fps=number(result, "fps"),
-        bytes_up=number(result, "bytes_up"),
+        fps=number_in(result, "fps"),
+        bytes_up=number_in(result, "bytes_up"),
         quality=quality_of(result),
         is_hurried=job.realtime or job.constraint.hi != DEFAULT_DELAY_S,
         **whole,
@@ -178,7 +179,7 @@ def figures_of(job: VideoJob) -> JobFigures:
 def quality_of(plan_result: Mapping[str, Any]) -> float | None:
     """Mean F1 against the golden configuration."""
     given = plan_result.get("iou")
-    values = [value for value in given.values() if _is_number(value)] if isinstance(given, Mapping) else []
+    values = [value for value in given.values() if is_number(value)] if isinstance(given, Mapping) else []
     return sum(values) / len(values) if values else None
 
 
@@ -292,29 +293,15 @@ def dag_edges(dag: Dag) -> list[tuple[str, str]]:
     return edges
 
 
-def number(values: Mapping[str, Any], key: str) -> float | None:
-    value = values.get(key)
-    return float(value) if value is not None and _is_number(value) else None
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _read_whole(values: Mapping[str, Any], key: str) -> int | None:
-    value = number(values, key)
-    return None if value is None else int(value)
-
-
 def _read_numbers(values: Mapping[str, Any], key: str) -> dict[str, float]:
     given = values.get(key)
     if not isinstance(given, Mapping):
         return {}
-    return {str(name): float(value) for name, value in given.items() if _is_number(value)}
+    return {str(name): float(value) for name, value in given.items() if is_number(value)}
 
 
 def _to_text(value: object) -> str:
-    return f"{value:g}" if _is_number(value) else str(value if value is not None else "")
+    return f"{value:g}" if is_number(value) else str(value if value is not None else "")
 
 
 def _get_node(place: Mapping[str, Any]) -> str:

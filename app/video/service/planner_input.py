@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, cast
 
-from app.kit.text.json_values import JsonObject
+from app.kit.text.json_values import JsonObject, is_number
 from app.video.model.dag import Dag
 from app.video.model.kinds import Stage, StageKind, Type
 from app.video.model.report import Measurement, PlanResult, model_of
@@ -110,8 +110,5 @@ def numbers_only(data: Mapping[str, Any]) -> dict[str, float]:
     return {
         key: value
         for key, value in list(data.items())[:32]
-        if _FIGURES.fullmatch(key)
-        and isinstance(value, int | float)
-        and not isinstance(value, bool)
-        and -1e15 < value < 1e15
+        if _FIGURES.fullmatch(key) and is_number(value) and -1e15 < value < 1e15
     }

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from app.kit.clock import from_text
+from app.kit.text.json_values import is_number
 from app.kit.text.plain_text import by_number
 from app.nodes.model import Node, Operation, Side, WorkerReport, WorkerState, WorkKey
 from app.nodes.service import Nodes
@@ -262,7 +263,7 @@ def _collect_bandwidths(
 
 
 def _read_number(value: Any) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 else None
+    return float(value) if is_number(value) and value >= 0 else None
 
 
 def _to_timestamp(value: Any) -> float:

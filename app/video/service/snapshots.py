@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from app.kit.objects import ObjectMissing, ObjectStore
+from app.kit.objects import ObjectStore
+from app.kit.objects.content import find_content
 
 
 class Snapshots:
@@ -15,10 +16,7 @@ class Snapshots:
         self._objects.put(_build_key(uid), [jpeg], content_type="image/jpeg")
 
     def get(self, uid: str) -> bytes | None:
-        try:
-            return b"".join(self._objects.read(_build_key(uid)))
-        except ObjectMissing:
-            return None
+        return find_content(self._objects, _build_key(uid))
 
     def forget(self, uid: str) -> None:
         """With the pictures of its events."""

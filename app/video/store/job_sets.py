@@ -8,7 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from app.kit.sql.rows import from_row, row_of
+from app.kit.sql.rows import first, from_row, row_of
 from app.kit.text.plain_text import json_text
 from app.video.model.job import VideoJob
 from app.video.model.job_set import JobSet
@@ -22,8 +22,7 @@ def add_set(conn: Connection, added: JobSet) -> None:
 
 def get_set(conn: Connection, owner: str, set_id: str) -> JobSet | None:
     query = sa.select(job_sets).where(job_sets.c.set_id == set_id, job_sets.c.owner == owner)
-    row = conn.execute(query).first()
-    return _set(row) if row else None
+    return first(conn, query, _set)
 
 
 def all_sets(conn: Connection, owner: str | None = None) -> list[JobSet]:

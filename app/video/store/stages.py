@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from app.kit.access import EVERYBODY, AccessRule, read_allowed
-from app.kit.sql.rows import insert_into, upsert
+from app.kit.sql.rows import first, insert_into, upsert
 from app.kit.text.plain_text import json_text
 from app.video.model.kinds import STAGE_SPEC, Stage, StageSpec
 from app.video.model.plan import RESOLUTIONS
@@ -59,8 +59,7 @@ def put_allowed(conn: Connection, name: str, allowed: AccessRule) -> None:
 
 
 def get_stage(conn: Connection, name: str) -> StoredStage | None:
-    row = conn.execute(sa.select(stages).where(stages.c.name == name)).first()
-    return _stage_from_row(row) if row else None
+    return first(conn, sa.select(stages).where(stages.c.name == name), _stage_from_row)
 
 
 def all_stages(conn: Connection) -> list[StoredStage]:
