@@ -64,4 +64,7 @@ class Ssd(Detector):
             picked = picked[:, [1, 0, 3, 2]]
         if known is not None and are_offsets(boxes):
             picked = from_offsets(picked, known.boxes[chosen])
-        return Detections(pixels_of(picked, size), shares[chosen, labels], labels)
+        corners = pixels_of(picked, size)
+        if known is not None and known.cuts_first:
+            corners = np.clip(corners, 0, size * 2)
+        return Detections(corners, shares[chosen, labels], labels)

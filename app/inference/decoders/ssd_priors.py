@@ -39,7 +39,9 @@ class PriorMap:
 class PriorSet:
     maps: tuple[PriorMap, ...]
     is_tensorflow: bool = False
-    """Offsets are y, x, height, width; scores are independent of each other; boxes are not clipped."""
+    """Offsets are y, x, height, width; scores are independent of each other; prior boxes are not clipped."""
+    cuts_first: bool = False
+    """Boxes are cut at the border of the input before they are suppressed, as torchvision does."""
 
     @property
     def count(self) -> int:
@@ -79,7 +81,9 @@ def _build_pixel_maps(
 
 VGG_MAPS, VGG_STEPS = (38, 19, 10, 5, 3, 1), (8, 16, 32, 64, 100, 300)
 VGG_RATIOS = ((2,), (2, 3), (2, 3), (2, 3), (2,), (2,))
-VGG_COCO = PriorSet(_build_pixel_maps(VGG_MAPS, VGG_STEPS, (21, 45, 99, 153, 207, 261, 315), VGG_RATIOS))
+VGG_COCO = PriorSet(
+    _build_pixel_maps(VGG_MAPS, VGG_STEPS, (21, 45, 99, 153, 207, 261, 315), VGG_RATIOS), cuts_first=True
+)
 VGG_VOC = PriorSet(_build_pixel_maps(VGG_MAPS, VGG_STEPS, (30, 60, 111, 162, 213, 264, 315), VGG_RATIOS))
 MOBILENET = PriorSet(
     _build_pixel_maps(
@@ -91,7 +95,8 @@ SSDLITE = PriorSet(
     tuple(
         PriorMap(count, 1 / count, _list_shapes(side, larger, (2, 3)))
         for count, (side, larger) in zip((20, 10, 5, 3, 2, 1), pairwise(SCALES), strict=True)
-    )
+    ),
+    cuts_first=True,
 )
 
 

@@ -23,13 +23,13 @@ def load(name: str) -> dict[str, Any]:
         return dict(file)
 
 
-@pytest.mark.parametrize("decoder", [Decoder.YOLOV8_POSE, Decoder.DETR])
-def test_boxes_scores_classes_and_key_points_are_the_authors(decoder: Decoder) -> None:
-    recorded = load(decoder)
+@pytest.mark.parametrize("name", ["yolov8-pose", "detr", "ssd", "ssd-early"])
+def test_boxes_scores_classes_and_key_points_are_the_authors(name: str) -> None:
+    recorded = load(name)
     size, source = ((int(w), int(h)) for w, h in (recorded["size"], recorded["source"]))
     outputs = {name.removeprefix("out:"): values for name, values in recorded.items() if name.startswith("out:")}
     family = family_of(Decoder.AUTO, [OutputSpec(name, values.shape, values) for name, values in outputs.items()], size)
-    assert family.name is decoder
+    assert family.name == name.removesuffix("-early")
     options = PredictorOptions(
         score_threshold=THRESHOLD, candidate_threshold=THRESHOLD, nms_threshold=float(recorded["nms"])
     )

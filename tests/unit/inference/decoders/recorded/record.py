@@ -8,6 +8,7 @@ model):
     python record.py text-recognition
     python record.py ssd|detr|rtdetr SECONDS    # of the processor: trains a small one on a few drawn pictures
 
+ssd-early.npz is of an SSD that was trained for some steps only: many boxes overlap and reach beyond the border.
 Files keep what decides: cells below the threshold are 0 or rounded.
 """
 
