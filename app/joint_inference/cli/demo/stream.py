@@ -13,9 +13,12 @@ from app.inference.picture_codec import encode
 from app.joint_inference.cli.demo.models import Digits
 from app.joint_inference.cli.demo.scores import StreamAnswer
 from app.joint_inference.model.tally import Source
+from app.kit.cli.command import Unreachable
 from app.kit.text.json_values import JsonObject
 
 TIMEOUT_S = 30.0
+AWAY_S, AGAIN_S = 60.0, 0.5
+"""How long a worker may be away, as while it is restarted, and the pause between two attempts."""
 Predict = Callable[[int], dict[str, Any]]
 
 
@@ -28,19 +31,28 @@ def stream(address: str, service: str, digits: Digits, cloud: np.ndarray) -> Ite
         cloud: what the big model says of each picture, also of those that it is not asked for: a class each.
 
     Raises:
-        httpx.HTTPError: The worker does not answer, or refuses.
+        Unreachable: The worker does not answer, or refuses, for AWAY_S.
     """
     with httpx.Client(base_url=f"http://{address}", timeout=TIMEOUT_S, trust_env=False) as client:
         for number, (picture, truth) in enumerate(zip(digits.pictures, digits.truth, strict=True)):
             data, content_type = encode(picture)
             began = time.perf_counter()
-            reply = client.post(
-                f"/{service}/predict",
-                files={"picture": ("digit.png", data, content_type)},
-                data={"id": f"digit-{number}"},
-            )
+            files = {"picture": ("digit.png", data, content_type)}
+            reply = _post(client, f"/{service}/predict", files=files, data={"id": f"digit-{number}"})
             took_ms = (time.perf_counter() - began) * 1000
-            yield _read_answer(reply.raise_for_status().json(), int(truth), int(cloud[number]), took_ms)
+            yield _read_answer(reply.json(), int(truth), int(cloud[number]), took_ms)
+
+
+def _post(client: httpx.Client, path: str, **body: Any) -> httpx.Response:
+    """Again, while the worker is being restarted."""
+    deadline = time.monotonic() + AWAY_S
+    while True:
+        try:
+            return client.post(path, **body).raise_for_status()
+        except httpx.HTTPError as error:
+            if time.monotonic() >= deadline:
+                raise Unreachable(f"The edge worker at {client.base_url.netloc.decode()} does not answer.") from error
+            time.sleep(AGAIN_S)
 
 
 def _read_answer(reply: JsonObject, truth: int, cloud: int, took_ms: float) -> StreamAnswer:
