@@ -23,7 +23,7 @@ def load(name: str) -> dict[str, Any]:
         return dict(file)
 
 
-@pytest.mark.parametrize("name", ["yolov8-pose", "detr", "ssd", "ssd-early"])
+@pytest.mark.parametrize("name", ["yolov8-pose", "detr", "rtdetr", "ssd", "ssd-early"])
 def test_boxes_scores_classes_and_key_points_are_the_authors(name: str) -> None:
     recorded = load(name)
     size, source = ((int(w), int(h)) for w, h in (recorded["size"], recorded["source"]))
