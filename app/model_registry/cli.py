@@ -121,10 +121,10 @@ def set_decoder(
             added = client.set_decoder(model, source, note)
         print_record(added, f"Version {added['version']} of {added['name']} is read by {decoder}.", as_json=as_json)
         return
-    from app.conversion.cli.conversion import require_file
+    from app.conversion.cli.conversion import require_model
     from app.model_registry.own_decoder import store_decoder
 
-    require_file(Path(model), "model")
+    require_model(Path(model))
     store_decoder(Path(model), source)
     text = f"{model} is read by {decoder} now. Add it with: modelmill models add NAME --file {model}"
     print_record({"model": model, "decoder": str(decoder)}, text, as_json=as_json)
@@ -243,9 +243,9 @@ def _open_client(context: typer.Context, url: str | None) -> ModelsClient:
 
 def _bring(bring: Callable[[str, Path], JsonObject], name: str, file: Path) -> JsonObject:
     """With the files beside it that its weights lie in."""
-    from app.conversion.cli.conversion import bundled, require_file
+    from app.conversion.cli.conversion import bundled, require_model
 
-    require_file(file, "model")
+    require_model(file)
     with bundled(file) as whole:
         return bring(name, whole)
 

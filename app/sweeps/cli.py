@@ -123,11 +123,11 @@ def _are_options(given: Any) -> bool:
 
 
 def _upload(context: typer.Context, url: str | None, folder: Path, each: JsonObject) -> JsonObject:
-    from app.conversion.cli.conversion import bundled, packed, require_file
+    from app.conversion.cli.conversion import bundled, packed, require_model
     from app.conversion.cli.service import client_of
 
     model, samples = folder / str(each["model"]), folder / str(each["images"])
-    require_file(model, "model")
+    require_model(model)
     with client_of(context, url) as client, bundled(model) as whole, packed([samples]) as pictures:
         keys = client.upload(whole, pictures)
     name, options = str(each.get("name", model.stem)), dict(each.get("options") or {})

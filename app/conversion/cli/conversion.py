@@ -74,7 +74,7 @@ def submit(client: ConversionClient, order: ConversionOrder, display: ProgressDi
 
 def _upload(client: ConversionClient, order: ConversionOrder, display: ProgressDisplay) -> JsonObject:
     path = Path(order.model)
-    require_file(path, "model")
+    require_model(path)
     with bundled(path) as model, packed(order.images, order.report_images) as samples:
         total = model.stat().st_size + samples.stat().st_size
         done = 0
@@ -182,11 +182,11 @@ def fetch(
         raise BadInput(f"cannot write to {folder}: {error.strerror or error}", hint="Choose another folder.") from error
 
 
-def require_file(path: Path, what: str) -> None:
+def require_model(path: Path) -> None:
     if not path.exists():
-        raise NotFound(f"there is no {what} {path}", hint="Check the path.")
+        raise NotFound(f"there is no model {path}", hint="Check the path.")
     if path.is_dir():
-        raise BadInput(f"the {what} {path} is a folder", hint="Name the file itself.")
+        raise BadInput(f"the model {path} is a folder", hint="Name the file itself.")
 
 
 @contextlib.contextmanager

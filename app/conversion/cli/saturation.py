@@ -33,9 +33,9 @@ def saturation(
     as_json: AsJson = False,
 ) -> None:
     """Show the SNR by the number of calibration pictures, measured on pictures that are not used to calibrate."""
-    from app.conversion.cli.conversion import packed, require_file
+    from app.conversion.cli.conversion import packed, require_model
 
-    require_file(model, "model")
+    require_model(model)
     with packed(images) as archive:
         curve = _measure_curve(model, archive, preprocess, threads)
     if as_json:

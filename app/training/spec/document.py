@@ -9,7 +9,7 @@ import difflib
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 import yaml
 from pydantic import BaseModel
@@ -24,8 +24,14 @@ from app.training.errors import BadSpec, UnreadableSpec
 from app.training.spec.fields import ConvertSpec, TaskSpec
 
 Document = TypeVar("Document", bound=BaseModel)
-Problem = dict[str, Any]
-"""at, problem"""
+
+
+class Problem(TypedDict):
+    at: str
+    """The path of the field."""
+    problem: str
+
+
 _FIELDS: dict[str, Iterable[str]] = {"": TaskSpec.model_fields, "convert": ConvertSpec.model_fields}
 _OTHER_NAMES = {
     "gpus": "n_gpus_per_node",
@@ -46,14 +52,14 @@ _UNKNOWN, _NO_TEXT = "Extra inputs are not permitted", "Input should be a valid 
 
 def in_words(problems: Sequence[Problem], data: Mapping[str, Any]) -> list[Problem]:
     """problems: from pydantic. data: the input."""
-    sentences = [{**problem, "problem": _describe_problem(problem, data)} for problem in problems]
+    sentences: list[Problem] = [{"at": one["at"], "problem": _describe_problem(one, data)} for one in problems]
     is_unknown = [problem["problem"] == _UNKNOWN for problem in problems]
     first = [problem for problem, unknown in zip(sentences, is_unknown, strict=True) if unknown]
     return first + [problem for problem, unknown in zip(sentences, is_unknown, strict=True) if not unknown]
 
 
 def _describe_problem(problem: Problem, data: Mapping[str, Any]) -> str:
-    at, sentence = str(problem["at"]), str(problem["problem"])
+    at, sentence = problem["at"], problem["problem"]
     if sentence == _UNKNOWN:
         return _describe_unknown(at)
     if sentence == _MISSING:

@@ -15,7 +15,7 @@ from app.kit.text.json_values import JsonObject
 from app.training.errors import BadSpec
 from app.training.model import Priority
 from app.training.model.clusters import ANY
-from app.training.spec.document import bad, read_document
+from app.training.spec.document import Problem, bad, read_document
 from app.training.spec.fields import MAX_RUN_S, Frozen, TaskSpec
 from app.training.spec.texts import ClusterName, EnvironmentName, Line, unfit, visible
 
@@ -160,7 +160,8 @@ def within(spec: TaskSpec, environment: EnvironmentSpec) -> JsonObject:
     Raises:
         BadSpec: The task asks for more than the environment gives.
     """
-    gpus, problems = spec.nnodes * spec.n_gpus_per_node, []
+    gpus = spec.nnodes * spec.n_gpus_per_node
+    problems: list[Problem] = []
     limits = [limit for limit in (environment.max_gpus_per_task, environment.max_gpus) if limit is not None]
     if limits and gpus > min(limits):
         problem = f"these are {gpus} GPUs, and this environment gives a task {min(limits)}"

@@ -161,7 +161,7 @@ def _is_multipart(content_type: str) -> bool:
     return content_type.lower().startswith("multipart/form-data")
 
 
-Parsed = tuple[dict[str, Any], dict[str, tuple[Encoded, ...]]]
+Parsed = tuple[JsonObject, dict[str, tuple[Encoded, ...]]]
 
 
 def _of_json(body: bytes) -> Parsed:
