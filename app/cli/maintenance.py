@@ -70,10 +70,14 @@ def rebuild(as_json: AsJson = False, data_dir: DataDir = None) -> None:
     from app.bootstrap.container import assemble
     from app.kit.sql.migrations import upgrade
 
-    with closing(assemble(settings_in(data_dir))) as container:
+    settings = settings_in(data_dir)
+    with closing(assemble(settings)) as container:
         upgrade(container.database, MIGRATIONS)
         made = container.archive.rebuild()
-    text = f"Jobs in the archive: {made.jobs}. Removed from the index, because their files are gone: {made.removed}."
+    text = (
+        f"Object store: {settings.objects_place}. Jobs in the archive: {made.jobs}. "
+        f"Removed from the index, because their files are gone: {made.removed}."
+    )
     print_record(vars(made), text, as_json=as_json)
     if made.unreadable:
         typer.echo(f"{made.unreadable} descriptions cannot be read; the log says why.", err=True)

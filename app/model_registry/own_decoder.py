@@ -43,6 +43,8 @@ def _check(source: str) -> None:
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError) as error:
-        raise BadRequest(f"the decoder is no Python: {error}", hint=HINT) from error
+        place = f" in line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
+        problem = error.msg if isinstance(error, SyntaxError) else str(error)
+        raise BadRequest(f"the decoder is no Python: {problem}{place}", hint=HINT) from error
     if not any(isinstance(node, ast.FunctionDef) and node.name == "decode" for node in tree.body):
         raise BadRequest("the decoder has no function decode", hint=HINT)

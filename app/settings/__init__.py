@@ -11,6 +11,7 @@ from pydantic_core import ErrorDetails
 from pydantic_settings import SettingsError
 
 from app.kit.errors import BadInput
+from app.kit.text.pydantic_messages import own_sentence
 from app.kit.web.state import FromContainer
 from app.settings.connections import ExchangeSettings, NotificationSettings
 from app.settings.conversion import ConversionSettings
@@ -69,7 +70,7 @@ def load_settings() -> Settings:
 def _explain(problem: ErrorDetails) -> str:
     """Begins with the name of the variable, unless several do not fit together."""
     variable = f"MODELMILL_{problem['loc'][0]}: ".upper() if problem["loc"] else ""
-    return variable + problem["msg"].removeprefix("Value error, ")
+    return variable + own_sentence(problem["msg"])
 
 
 def secret_files() -> dict[str, str]:

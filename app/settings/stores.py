@@ -64,6 +64,11 @@ class StoreSettings(HostSettings):
     def objects(self) -> Path:
         return self.store_root or self.data_dir / "objects"
 
+    @property
+    def objects_place(self) -> str:
+        """The folder or the bucket, in words."""
+        return f"{self.s3_endpoint}/{self.s3_bucket}" if self.store == "s3" else str(self.objects)
+
 
 def _get_database(url: str) -> int:
     return int(urlsplit(url).path.strip("/") or 0)

@@ -115,7 +115,8 @@ def test_the_command_line_lists_downloads_keeps_rebuilds_and_deletes(
     assert "is kept." in say("archive", "keep", short, *url)
     assert json.loads(say("archive", "keep", short, "--json", *url)) == {"job_id": survivor.job_id, "is_kept": True}
     data_dir = str(Path(survivor.deployment.env["MODELMILL_DATA_DIR"]))
-    assert "Jobs in the archive: 1." in say("archive", "rebuild", "--data-dir", data_dir)
+    told = say("archive", "rebuild", "--data-dir", data_dir)
+    assert f"Object store: {data_dir}/objects. Jobs in the archive: 1." in told, "another store has none, and no error"
     assert re.search(r'"is_kept": true', say("archive", "list", "--json", *url))
     assert typed(monkeypatch, "archive", "rm", short, *url) != 0, "it asks first, and nobody is there to answer"
     assert json.loads(say("archive", "rm", short, "--yes", "--json", *url)) == {"removed": survivor.job_id}

@@ -10,6 +10,7 @@ from typing import Any
 from app.kit.cli.document_files import read_json
 from app.kit.errors import BadRequest
 from app.kit.text.json_values import JsonObject
+from app.kit.text.pydantic_messages import own_sentence
 from app.kit.text.untrusted_json import UnreadableJson, read_object
 
 
@@ -130,7 +131,7 @@ def _check(chosen: JsonObject) -> None:
         Options.model_validate_json(json.dumps(chosen))
     except ValidationError as error:
         problems = [
-            f"{'.'.join(map(str, problem['loc'])) or 'options'}: {problem['msg'].removeprefix('Value error, ')}"
+            f"{'.'.join(map(str, problem['loc'])) or 'options'}: {own_sentence(problem['msg'])}"
             for problem in error.errors()
         ]
         raise BadRequest(f"these options cannot be: {'; '.join(problems)}") from error

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from app.conversion.errors import TooManyJobs
 from app.kit.errors import ModelmillError
+from app.kit.text.pydantic_messages import own_sentence
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,7 @@ def field_problem(kind: str, message: str, context: Mapping[str, Any]) -> FormPr
         context: its values, by name.
     """
     if kind == "value_error":
-        return FormProblem(message.removeprefix("Value error, "))
+        return FormProblem(own_sentence(message))
     if kind in ("float_parsing", "int_parsing", "float_type", "int_type", "int_from_float"):
         return FormProblem("This must be a whole number." if kind.startswith("int") else "This must be a number.")
     detail = {name: f"{value:g}" for name, value in context.items() if isinstance(value, int | float)}

@@ -252,7 +252,7 @@ def _check_redis(conversion: Conversion) -> DependencyHealth:
 def _store_health(conversion: Conversion, settings: Settings) -> DependencyHealth:
     is_s3 = settings.store == "s3"
     name = "s3" if is_s3 else "filesystem"
-    detail = f"{settings.s3_endpoint}/{settings.s3_bucket}" if is_s3 else ""
+    detail = settings.objects_place if is_s3 else ""
     begin = time.perf_counter()
     try:
         conversion.jobs.objects.check()

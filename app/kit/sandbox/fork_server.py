@@ -40,7 +40,9 @@ from app.kit.sandbox.messages import RunOutcome, RunRequest
 from app.kit.sandbox.paths import SHARED_MEMORY, SandboxPaths, of_python
 
 TEMPORARY = ".tmp"
-MAX_REQUEST_BYTES = 1 << 20
+DESCRIPTORS = 4
+"""With an order: of the run its socket, its log and its report, and a file in memory with the request as JSON, which
+may be longer than a message of a socket."""
 TICK_S = 0.1
 DISK_TICK_S = 0.5
 DISK_SHARE = 0.02
@@ -65,10 +67,12 @@ def main() -> None:
     python = of_python().beside(filter(None, sys.argv[2].split(os.pathsep)))
     gc.freeze()  # a garbage collection in a child would touch, and so copy, every page of these
     while True:
-        message, descriptors, _, _ = socket.recv_fds(control, MAX_REQUEST_BYTES, 3)
-        if not message:
+        order, descriptors, _, _ = socket.recv_fds(control, 1, DESCRIPTORS)
+        if not order:
             os._exit(0)  # the worker is gone
-        request: RunRequest = json.loads(message)
+        with open(descriptors.pop(), "rb") as file:
+            file.seek(0)  # the position is common to both processes
+            request: RunRequest = json.load(file)
         try:
             child = _fork(request, given)
         except OSError:  # no process can be created: the worker gets no result
@@ -84,8 +88,8 @@ def main() -> None:
 def _refuse(control: socket.socket, reason: str) -> NoReturn:
     """Answers the runs that wait with the reason why none can begin, and ends: the next run starts a new server."""
     while True:
-        message, descriptors, _, _ = socket.recv_fds(control, MAX_REQUEST_BYTES, 3)
-        if not message:
+        order, descriptors, _, _ = socket.recv_fds(control, 1, DESCRIPTORS)
+        if not order:
             os._exit(1)
         control.shutdown(socket.SHUT_RD)  # whoever sends from now on sees it; what was sent before is still read
         answer = json.dumps({"why": "unprepared", "reason": reason}).encode()

@@ -198,7 +198,10 @@ class Sandbox:
         log_read, log_write = os.pipe()
         report_read, report_write = os.pipe()
         try:
-            self._order(json.dumps(message).encode(), [theirs.fileno(), log_write, report_write])
+            with os.fdopen(os.memfd_create("request"), "w") as request:
+                json.dump(message, request)
+                request.flush()
+                self._order([theirs.fileno(), log_write, report_write, request.fileno()])
         finally:
             theirs.close()
             os.close(log_write)
@@ -215,12 +218,12 @@ class Sandbox:
             os.close(report_read)
         return judge(run)
 
-    def _order(self, message: bytes, descriptors: list[int]) -> None:
+    def _order(self, descriptors: list[int]) -> None:
         for attempt in range(START_TRIES):
             with self._lock:
                 control = self._ensure_server()
                 try:
-                    socket.send_fds(control, [message], descriptors)
+                    socket.send_fds(control, [b"!"], descriptors)
                     return
                 except OSError:
                     self._end_server()

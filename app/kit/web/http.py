@@ -18,6 +18,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from app.kit.errors import BadInput, BadRequest, ModelmillError, Unauthorized, Unavailable
 from app.kit.text.attachment import attachment
+from app.kit.text.pydantic_messages import own_sentence
 from app.kit.web.conditions import is_known, require_match
 from app.kit.web.request_body import read_whole_body
 from app.kit.web.state import AppState
@@ -117,9 +118,9 @@ def _without_miscounts(problems: Sequence[ErrorDetails]) -> list[ErrorDetails]:
 
 
 def _describe_problem(problem: ErrorDetails) -> str:
-    """Returns the sentence of pydantic; that about a pattern of ours would show the pattern."""
+    """Returns the sentence of pydantic, or of our own check; that about a pattern of ours would show the pattern."""
     is_text = problem.get("ctx", {}).get("pattern") == TEXT
-    return "Input should be a line without control characters" if is_text else problem["msg"]
+    return "Input should be a line without control characters" if is_text else own_sentence(problem["msg"])
 
 
 def wants_page(request: Request) -> bool:

@@ -253,3 +253,8 @@ def test_a_run_that_finds_no_room_in_time_is_told_so(tmp_path: Path, monkeypatch
         thread.join()
     assert narrow.run("tests.harness.sandbox_targets:answer", {}, work_dir=tmp_path, limits=LIMITS).result
     narrow.close()
+
+
+def test_a_request_may_be_longer_than_a_message_of_a_socket(run: Callable[..., Finished]) -> None:
+    request = {"text": "x" * (2 << 20)}
+    assert run("answer", request).result["seen"] == request

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import httpx
 import pytest
-from pydantic import BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
@@ -188,3 +188,17 @@ def test_a_list_is_too_short_only_if_it_was_sent_so(given: dict[str, Any], place
     with pytest.raises(BadInput) as caught:
         checked(lambda: Entries.model_validate(given))
     assert [problem["at"] for problem in caught.value.detail["problems"]] == places
+
+
+def refuse(goal: str) -> str:
+    raise ValueError(f"{goal!r} is no goal")
+
+
+class CheckedByUs(BaseModel):
+    goal: Annotated[str, AfterValidator(refuse)]
+
+
+def test_what_our_own_check_says_stands_alone() -> None:
+    with pytest.raises(BadInput) as refused:
+        checked(lambda: CheckedByUs.model_validate({"goal": "snr"}))
+    assert refused.value.message == "goal: 'snr' is no goal"
