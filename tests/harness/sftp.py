@@ -108,7 +108,13 @@ class SftpServer:
         """What sftp says to these lines, with our key. Those that begin with '-' may fail."""
         command = self.command(user, "-i", str(self.key), "-b", "-")
         done = subprocess.run(
-            command, input="\n".join(lines), capture_output=True, text=True, timeout=PATIENCE_S, check=False
+            command,
+            input="\n".join(lines),
+            env={**os.environ, "LC_ALL": "C.UTF-8"},  # in others, names are shown as octal numbers
+            capture_output=True,
+            encoding="utf-8",
+            timeout=PATIENCE_S,
+            check=False,
         )
         assert (done.returncode != 0) == fails, done.stdout + done.stderr
         return done.stdout + done.stderr
