@@ -76,8 +76,8 @@ def share_fork_server() -> Callable[[], None]:
     atexit.register(one.close)
 
     class Sharing(Sandbox):
-        def _order(self, message: bytes, descriptors: list[int]) -> None:
-            one._order(message, descriptors)
+        def _order(self, descriptors: list[int]) -> None:
+            one._order(descriptors)
 
     container.Sandbox = Sharing  # type: ignore[misc]
 
