@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from app.conversion.model import StageState, Status, Verdict
 from app.conversion.object_keys import UUID
@@ -70,6 +70,12 @@ class BulkChange(Strict):
     """Tags to add, with the verb tag."""
     remove_tags: Annotated[tuple[Tag, ...], Field(max_length=20)] = ()
     """Tags to remove, with the verb tag."""
+
+    @model_validator(mode="after")
+    def _check_tags(self) -> Self:
+        if self.verb == "tag" and not (self.add_tags or self.remove_tags):
+            raise ValueError("the verb tag needs add_tags or remove_tags")
+        return self
 
 
 class BulkProblem(BaseModel):

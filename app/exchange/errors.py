@@ -29,6 +29,9 @@ class SourceTooLarge(BadInput):
     code = "SOURCE_TOO_LARGE"
 
 
+REACH_HINT = "Is the address right, and can this service reach it?"
+
+
 class TransferFailed(ModelmillError):
     """The other side refused, or broke off."""
 

@@ -63,7 +63,7 @@ class ModelImports:
             decoder: Python text.
 
         Raises:
-            BadRequest: The text is no Python, has no function decode, or is too long.
+            BadRequest: The text is not valid Python, has no function decode, or is too long.
             ModelTooLarge, BadInput: As receive.
         """
         intake = self.uploads.intake

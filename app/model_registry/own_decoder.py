@@ -21,7 +21,7 @@ def store_decoder(model: Path, source: str) -> None:
         source: Python.
 
     Raises:
-        BadRequest: The text is no Python, has no function decode, or is too long.
+        BadRequest: The text is not valid Python, has no function decode, or is too long.
         InvalidModel: The file is no ONNX.
         OSError: It cannot be written, and is unchanged.
     """
@@ -45,6 +45,6 @@ def _check(source: str) -> None:
     except (SyntaxError, ValueError) as error:
         place = f" in line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
         problem = error.msg if isinstance(error, SyntaxError) else str(error)
-        raise BadRequest(f"the decoder is no Python: {problem}{place}", hint=HINT) from error
+        raise BadRequest(f"the decoder is not valid Python: {problem}{place}", hint=HINT) from error
     if not any(isinstance(node, ast.FunctionDef) and node.name == "decode" for node in tree.body):
         raise BadRequest("the decoder has no function decode", hint=HINT)

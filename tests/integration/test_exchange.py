@@ -114,6 +114,7 @@ def test_a_hub_that_cannot_be_reached_is_named(settings: Settings) -> None:
     for transfer in (run(container, f"hf://{REPO}"), push(container, record.job_id, "hf://org/converted")):
         code, words = failure(transfer)
         assert code == "TRANSFER_FAILED" and f"{nobody} cannot be reached" in words and "httpx" not in words
+        assert words.endswith("Is the address right, and can this service reach it?")
     container.close()
 
 

@@ -75,6 +75,18 @@ def test_many_are_tagged_and_deleted_and_each_that_cannot_be_says_why(web: Withi
     assert [problem["code"] for problem in answer.json()["problems"]] == ["BAD_INPUT"], "it has one already"
 
 
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"verb": "tag", "job_ids": ["j"]}, "the verb tag needs add_tags or remove_tags"),
+        ({"verb": "keep", "job_ids": []}, "job_ids: List should have at least 1 item after validation, not 0"),
+    ],
+)
+def test_a_change_of_many_that_would_change_nothing_is_refused(web: Within, body: dict[str, Any], message: str) -> None:
+    answer = web.post("/jobs/bulk", json=body)
+    assert (answer.status_code, answer.json()["error"]["message"]) == (422, message)
+
+
 def told(web: Within, **fields: Any) -> str:
     """The list of jobs as it is after something was done to ticked ones."""
     answer = web.post("/ui/jobs/selected", data=fields, headers=PAGE)

@@ -141,7 +141,7 @@ def test_a_decoder_is_uploaded_on_the_page_of_its_model(web: httpx.Client, job: 
 def test_what_is_no_decoder_makes_no_version(web: httpx.Client, job: Job) -> None:
     web.post(API, data={"name": "plates"}, files={"model": ("m.onnx", small_model())}).raise_for_status()
     for source, message in (
-        (b"def decode(:", "the decoder is no Python"),
+        (b"def decode(:", "the decoder is not valid Python"),
         (b"def other(): ...", "the decoder has no function decode"),
         (b"x = 1 #" + b"x" * MOST_DECODER_SOURCE, "longer than 256 KiB"),
     ):

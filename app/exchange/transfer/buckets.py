@@ -9,7 +9,7 @@ import urllib3
 from minio import Minio
 from minio.error import MinioException, S3Error
 
-from app.exchange.errors import SourceRefused, TransferFailed
+from app.exchange.errors import REACH_HINT, SourceRefused, TransferFailed
 from app.exchange.model import Source
 from app.exchange.transfer.protocol import CHUNK_BYTES, Access, Fetched, Progress
 
@@ -55,5 +55,5 @@ def fetch(source: Source, folder: Path, access: Access, progress: Progress) -> F
     except S3Error as error:
         raise TransferFailed(f"{source.text} was refused: {error.code}.", hint="Is the key right?") from error
     except (MinioException, urllib3.exceptions.HTTPError, OSError) as error:
-        raise TransferFailed(f"{source.text} could not be fetched: {error}") from error
+        raise TransferFailed(f"{source.text} could not be fetched: {error}", hint=REACH_HINT) from error
     return Fetched(target)

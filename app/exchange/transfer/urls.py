@@ -8,7 +8,7 @@ from urllib.parse import urljoin, urlsplit
 import anyio
 import httpx
 
-from app.exchange.errors import SourceRefused, TransferFailed
+from app.exchange.errors import REACH_HINT, SourceRefused, TransferFailed
 from app.exchange.model import Source
 from app.exchange.transfer.protocol import CHUNK_BYTES, Access, Fetched, Progress
 from app.inference.sources.allow_list import SourceNotOffered, resolve_source
@@ -70,7 +70,7 @@ def _get(url: str, target: Path, access: Access, progress: Progress) -> str | No
                     progress.add(len(chunk))
                     file.write(chunk)
     except httpx.HTTPError as error:
-        raise TransferFailed(f"{url} could not be fetched: {error or type(error).__name__}") from error
+        raise TransferFailed(f"{url} could not be fetched: {error or type(error).__name__}", hint=REACH_HINT) from error
     return None
 
 
@@ -86,4 +86,4 @@ def _check_url(url: str, access: Access) -> tuple[str, dict[str, str], dict[str,
             hint="The operator can allow networks with MODELMILL_SOURCE_NETWORKS.",
         ) from error
     except (OSError, UnicodeError) as error:
-        raise TransferFailed(f"{urlsplit(url).hostname} is not found: {error}") from error
+        raise TransferFailed(f"{urlsplit(url).hostname} is not found: {error}", hint=REACH_HINT) from error

@@ -155,7 +155,7 @@ def test_a_named_decoder_is_used_instead(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("def decode(:", "the decoder is no Python: invalid syntax in line 1$"),
+        ("def decode(:", "the decoder is not valid Python: invalid syntax in line 1$"),
         ("def other(): pass", "no function decode"),
         ("\0", "no Python"),
         ("#" * (MOST_DECODER_SOURCE + 1), "longer than"),
