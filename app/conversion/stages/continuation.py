@@ -37,14 +37,15 @@ def run_with_continuation(run: StageProcess, limits: Limits, journal: Path, writ
     begun = time.monotonic()
     for _ in range(CONTINUED_MOST):
         try:
-            return run(limits=replace(limits, time_s=limits.time_s - (time.monotonic() - begun)))
+            return run(limits=limits)
         except (StageCrashed, StageOutOfMemory) as error:
             count = _count_results(journal)
             if not count:
                 raise
             text = f"the process of the search has ended ({error.message}); another goes on after {count} measurements"
             write(f"{text}\n".encode())
-    return run(limits=replace(limits, time_s=limits.time_s - (time.monotonic() - begun)))
+            limits = replace(limits, used_s=time.monotonic() - begun)
+    return run(limits=limits)
 
 
 def _count_results(journal: Path) -> int:

@@ -49,6 +49,8 @@ class Limits:
     """CPU threads it may use."""
     disk_bytes: int = 0
     """Added to the work folder. 0: by the size of what is in it before the run, and by the free space."""
+    used_s: float = 0.0
+    """How much of `time_s` is gone: an earlier run did the first part of the work."""
 
 
 @dataclass

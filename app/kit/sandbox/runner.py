@@ -170,7 +170,7 @@ class Sandbox:
                 "work_dir": str(work_dir),
                 "limits": {
                     "memory_bytes": limits.memory_bytes,
-                    "time_s": limits.time_s,
+                    "time_s": limits.time_s - limits.used_s,
                     "threads": limits.threads,
                     "disk_bytes": inputs_bytes + added_bytes,
                 },
