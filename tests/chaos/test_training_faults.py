@@ -95,7 +95,9 @@ def test_a_disk_that_stays_full_ends_no_log_but_the_task_and_says_so(
     assert bench.submitted() == [job, "two--a01"]
 
 
-@pytest.mark.parametrize("step_s", [HOUR_S, -HOUR_S], ids=["forward", "back"])
+@pytest.mark.parametrize(
+    "step_s", [pytest.param(HOUR_S, id="forward"), pytest.param(-HOUR_S, id="back", marks=pytest.mark.exhaustive)]
+)
 def test_a_clock_that_is_set_stops_no_task_and_delays_none_for_long(
     database: Database, tmp_path: Path, ray: ScriptedRay, step_s: int
 ) -> None:

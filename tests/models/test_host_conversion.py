@@ -53,7 +53,7 @@ CASES = [
     Case("face_yunet_n_dynamic", 12, BGR, shapes={"input": [1, 3, 320, 320]}),
     Case("det_fastestdet_352", 13, {"color": "BGR"}, "street_*.jpg", is_more=True),
     Case("det_yolox_nano_416", 5, BGR | {"resize": "letterbox"}, "street_*.jpg", is_more=True),
-    Case("headpose_fsanet_1x1", 10, {"scale": 1, "mean": [127.5], "std": [128]}),
+    Case("headpose_fsanet_1x1", 10, {"scale": 1, "mean": [127.5], "std": [128]}, is_more=True),
     Case("cls_accelerometer_rank2", 35, images="", is_slow=False),
     Case("cls_mobilenet_v2_128_dynamic_batch", 35, {"scale": 1 / 127.5, "mean": [1]}),
 ]

@@ -58,7 +58,9 @@ def fetch(source: Source, folder: Path, access: Access, progress: Progress) -> F
             progress.add(Path(path).stat().st_size)
             paths[name] = Path(path)
     except errors as error:
-        raise TransferFailed(f"{source.text} could not be fetched: {_describe_error(error, access)}", hint=REACH_HINT) from error
+        raise TransferFailed(
+            f"{source.text} could not be fetched: {_describe_error(error, access)}", hint=REACH_HINT
+        ) from error
     return Fetched(paths.pop(chosen), {name.rpartition("/")[2]: path for name, path in paths.items()})
 
 
@@ -91,7 +93,9 @@ def push(target: Target, files: Mapping[str, Path], facts: Mapping[str, Any], ac
             target.name, operations, commit_message=f"{facts['name'] or facts['job_id']}, converted by Modelmill"
         )
     except errors as error:
-        raise TransferFailed(f"{target.text} did not accept the results: {_describe_error(error, access)}", hint=REACH_HINT) from error
+        raise TransferFailed(
+            f"{target.text} did not accept the results: {_describe_error(error, access)}", hint=REACH_HINT
+        ) from error
     return f"{access.hub_endpoint.rstrip('/')}/{target.name}"
 
 

@@ -45,6 +45,7 @@ def test_programs_and_groups_of_verl_lie_on_the_nodes_that_have_them(trainer: Tr
     assert {trainer.task(task_id)["attempts"][0]["driver_node_id"] for task_id in scripts} == {linked}
 
 
+@pytest.mark.exhaustive  # the units of admission do, and jobs of the gateway on nodes with such resources
 def test_what_no_node_has_is_refused_when_it_is_sent(trainer: Trainer) -> None:
     until(lambda: trainer.http.get("/api/v2/cluster").json()["nodes"], bool)
     body = {"workload": "script", "code_path": trainer.add_program("absent", ""), "accelerator_type": "H100"}
