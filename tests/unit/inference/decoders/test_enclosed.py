@@ -157,7 +157,7 @@ def test_a_named_decoder_is_used_instead(tmp_path: Path) -> None:
     [
         ("def decode(:", "the decoder is not valid Python: invalid syntax in line 1$"),
         ("def other(): pass", "no function decode"),
-        ("\0", "no Python"),
+        ("\0", "the decoder is not valid Python: source code string cannot contain null bytes"),
         ("#" * (MOST_DECODER_SOURCE + 1), "longer than"),
     ],
 )
