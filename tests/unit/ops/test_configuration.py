@@ -36,6 +36,7 @@ def test_every_variable_named_in_a_document_exists() -> None:
         "MODELMILL_NODE_MEDIA_SERVER",
         "MODELMILL_NODE_TOKEN",
         "MODELMILL_ONNX_PYTHON",
+        "MODELMILL_PACKAGE",
         "MODELMILL_TOKEN",
         "MODELMILL_URL",
         "MODELMILL_WORK",
