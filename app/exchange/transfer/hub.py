@@ -58,9 +58,7 @@ def fetch(source: Source, folder: Path, access: Access, progress: Progress) -> F
             progress.add(Path(path).stat().st_size)
             paths[name] = Path(path)
     except errors as error:
-        raise TransferFailed(
-            f"{source.text} could not be fetched: {_describe_error(error, access)}", hint=REACH_HINT
-        ) from error
+        raise _failure(f"{source.text} could not be fetched", error, access) from error
     return Fetched(paths.pop(chosen), {name.rpartition("/")[2]: path for name, path in paths.items()})
 
 
@@ -93,9 +91,7 @@ def push(target: Target, files: Mapping[str, Path], facts: Mapping[str, Any], ac
             target.name, operations, commit_message=f"{facts['name'] or facts['job_id']}, converted by Modelmill"
         )
     except errors as error:
-        raise TransferFailed(
-            f"{target.text} did not accept the results: {_describe_error(error, access)}", hint=REACH_HINT
-        ) from error
+        raise _failure(f"{target.text} did not accept the results", error, access) from error
     return f"{access.hub_endpoint.rstrip('/')}/{target.name}"
 
 
@@ -143,12 +139,16 @@ def _join_names(models: list[str]) -> str:
     return f"Name one with a colon: {', '.join(f':{name}' for name in models[:NAMED_AT_MOST])}{more}."
 
 
-def _describe_error(error: Exception, access: Access) -> str:
-    """Returns the first line of an error, or the server's own words if there are any."""
+def _failure(what: str, error: Exception, access: Access) -> TransferFailed:
     from httpx2 import TransportError
 
     if isinstance(error, TransportError):
-        return f"{access.hub_endpoint} cannot be reached ({error})"
+        return TransferFailed(f"{what}: {access.hub_endpoint} cannot be reached ({error})", hint=REACH_HINT)
+    return TransferFailed(f"{what}: {_describe_error(error)}")
+
+
+def _describe_error(error: Exception) -> str:
+    """Returns the first line of an error, or the server's own words if there are any."""
     response = getattr(error, "response", None)
     status = getattr(response, "status_code", None)
     if status in REFUSALS:

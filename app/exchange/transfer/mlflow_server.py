@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from app.exchange.errors import REACH_HINT, BadSource, SourceRefused, TransferFailed
+from app.exchange.errors import BadSource, SourceRefused, TransferFailed
 from app.exchange.model import ENDINGS, Kind, Source, Target
 from app.exchange.transfer.model_card import model_card
 from app.exchange.transfer.protocol import Access, Fetched, Progress
@@ -42,9 +42,7 @@ def fetch(source: Source, folder: Path, access: Access, progress: Progress) -> F
         progress.expect(sum(files.values()))
         where = mlflow.artifacts.download_artifacts(uri, dst_path=str(folder), tracking_uri=access.mlflow_uri)
     except errors as error:
-        raise TransferFailed(
-            f"{source.text} could not be fetched: {_describe_error(error)}", hint=REACH_HINT
-        ) from error
+        raise TransferFailed(f"{source.text} could not be fetched: {_describe_error(error)}") from error
     paths = [path for path in _list_below(Path(where)) if path.suffix in ENDINGS]
     if len(paths) != 1:
         raise BadSource(
@@ -93,9 +91,7 @@ def push(
             _register(client, registered_model, run, facts)
         client.set_terminated(run.run_id)
     except errors as error:
-        raise TransferFailed(
-            f"{target.text} did not accept the results: {_describe_error(error)}", hint=REACH_HINT
-        ) from error
+        raise TransferFailed(f"{target.text} did not accept the results: {_describe_error(error)}") from error
     return f"{access.mlflow_uri.rstrip('/')}/#/experiments/{experiment}/runs/{run.run_id}"
 
 
