@@ -15,6 +15,7 @@ from typing import Any
 
 from app.conversion.options import HostQuantization
 from app.conversion.toolchains.graph import opset_of
+from app.conversion.toolchains.graph.walk import below
 from app.conversion.toolchains.host.calibration import element_types, is_moderate
 from app.conversion.toolchains.host.fused_activations import FUSED_ACTIVATIONS, bounds_of, holds_zero
 from app.conversion.toolchains.host.graph_surgery import operator_counts
@@ -99,15 +100,14 @@ def _plan_without(model: Any, nodes: Container[str], tensors: Container[str]) ->
 
 def _describe_lack(model: Any) -> str:
     """Returns why nothing can be quantized: the layers are in branches, or there are none."""
-    outer = sorted({node.op_type for node in model.graph.node if _has_layers_inside(node)})
+    outer = sorted({node.op_type for node in model.graph.node if any(map(_has_layers, below([node])))})
     if outer:
         return f"the layers are inside {' and '.join(outer)}, where they stay in float; a model without it is quantized"
     return f"the graph has none of {', '.join(sorted(WEIGHTED))} to use"
 
 
-def _has_layers_inside(node: Any) -> bool:
-    inner = [one for attribute in node.attribute if attribute.HasField("g") for one in attribute.g.node]
-    return any(one.op_type in WEIGHTED or _has_layers_inside(one) for one in inner)
+def _has_layers(graph: Any) -> bool:
+    return any(node.op_type in WEIGHTED for node in graph.node)
 
 
 def _keeps_values(node: Any, constants: Mapping[str, Any]) -> bool:
