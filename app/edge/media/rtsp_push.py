@@ -19,7 +19,7 @@ import numpy as np
 from app.edge.media.picture_sizes import Size
 from app.edge.media.video_writer import NO_ENCODER, VideoWriter, available_format
 from app.inference.prediction import Picture
-from app.inference.sources.video import OF_STREAMS, REFUSALS
+from app.inference.sources.video import OF_STREAMS, known_reason
 from app.kit.process.child_protocol import receive, send
 from app.kit.process.spawn import python_module, spawn
 
@@ -107,8 +107,7 @@ def main(end: socket.socket) -> None:
 
 
 def _explain(error: Exception) -> str:
-    reason = OF_STREAMS.get(getattr(error, "errno", 0)) or REFUSALS.get(type(error).__name__)
-    return reason or getattr(error, "strerror", None) or type(error).__name__
+    return known_reason(error, OF_STREAMS) or getattr(error, "strerror", None) or type(error).__name__
 
 
 def _open_writer(header: dict[str, Any]) -> VideoWriter:

@@ -6,7 +6,7 @@ import errno
 import importlib
 import os
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -190,14 +190,12 @@ class Video:
         if self._live and after_s >= TIMEOUT_S:
             return _describe_silence()
         if self._is_device:
-            return OF_CAMERAS.get(getattr(error, "errno", 0)) or REFUSALS.get(type(error).__name__) or _why(error)
+            return known_reason(error, OF_CAMERAS) or _why(error)
         if self._live and getattr(error, "errno", 0) == errno.EIO and "tls_verify" in stream_options(self._place)[1]:
             return UNTRUSTED
         if self._live and isinstance(error, self._av.error.EOFError):
             return ENDED
-        if self._live and (reason := OF_STREAMS.get(getattr(error, "errno", 0))):
-            return reason
-        return REFUSALS.get(type(error).__name__) or self._describe_error(error)
+        return known_reason(error, OF_STREAMS if self._live else {}) or self._describe_error(error)
 
     def _describe_error(self, error: BaseException) -> str:
         """FFmpeg's word for our own patience is `Immediate exit requested`."""
@@ -238,6 +236,11 @@ def stream_options(url: str) -> tuple[str, dict[str, str]]:
     if transport is None:
         return url, OF_STREAM
     return f"rtsp://{rest}", {"protocol_whitelist": OF_STREAM["protocol_whitelist"], "rtsp_transport": transport}
+
+
+def known_reason(error: BaseException, by_number: Mapping[int, str]) -> str:
+    """Returns why FFmpeg refuses, by the error's number or else its class; empty if neither is known."""
+    return by_number.get(getattr(error, "errno", 0)) or REFUSALS.get(type(error).__name__, "")
 
 
 def _describe_silence() -> str:
