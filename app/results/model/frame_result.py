@@ -33,7 +33,7 @@ class Row(TypedDict, total=False):
     labels: list[str]
     scores: list[float]
     ids: list[int | None]
-    """Of each object over time, added by the web server; null: it is not followed."""
+    """Of each object over time, given by its node; null: it is not followed."""
     keypoints: list[list[list[float]]]
     """Of each object [x, y, score] of each of its key points."""
     masks: list[list[list[float]]]
