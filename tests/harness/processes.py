@@ -112,13 +112,14 @@ def stop(pids: Iterable[int]) -> None:
 
 
 def local_ports(pids: Iterable[int]) -> set[int]:
-    """Of the IPv4 connections that these processes have."""
+    """Of the IPv4 connections and UDP sockets that these processes have."""
     ports: set[int] = set()
     for pid in pids:
         with contextlib.suppress(OSError):  # it has ended, and has none any more
             links = [str(path.readlink()) for path in (PROC / str(pid) / "fd").iterdir()]
             inodes = {link[8:-1] for link in links if link.startswith("socket:[")}
-            rows = [line.split() for line in (PROC / str(pid) / "net" / "tcp").read_text().splitlines()[1:]]
+            tables = [(PROC / str(pid) / "net" / kind).read_text().splitlines()[1:] for kind in ("tcp", "udp")]
+            rows = [line.split() for table in tables for line in table]
             ports |= {int(row[1].partition(":")[2], 16) for row in rows if row[9] in inodes}
     return ports
 

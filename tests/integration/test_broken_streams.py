@@ -25,7 +25,7 @@ from app.inference.sources.frames import LazyFrame
 from app.inference.sources.video import AUTHORITIES
 from app.kit.signatures.certificates import CertificateAuthority, new_request
 from tests.harness.camera import camera
-from tests.harness.ffmpeg_server import RtmpServer
+from tests.harness.ffmpeg_server import FfmpegServer
 from tests.harness.http_server import served
 from tests.harness.ports import free_port
 from tests.harness.rtsp_server import rtsp_server
@@ -223,11 +223,11 @@ def test_hls_leads_to_no_file_of_the_node(playlist: tuple[Playlist, str]) -> Non
 # RTMP
 @pytest.mark.parametrize(
     ("fault", "reason"),
-    [(RtmpServer.kill, "the connection was lost"), (RtmpServer.freeze, "it gave no picture for 3 s")],
+    [(FfmpegServer.kill, "the connection was lost"), (FfmpegServer.freeze, "it gave no picture for 3 s")],
     ids=["dies", "stands"],
 )
 def test_a_server_of_rtmp_that_fails_is_told(
-    fault: Callable[[RtmpServer], None], reason: str, monkeypatch: pytest.MonkeyPatch
+    fault: Callable[[FfmpegServer], None], reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(LIMIT, 3.0)
 
@@ -235,7 +235,7 @@ def test_a_server_of_rtmp_that_fails_is_told(
         server.start()
         return last_of(server.url, partial(fault, server))
 
-    with RtmpServer() as server:
+    with FfmpegServer("rtmp") as server:
         # A busy machine may be silent for as long, also while it is opened.
         last = until(read, lambda last: last is not None and last.reason == reason)
     assert last.is_cut

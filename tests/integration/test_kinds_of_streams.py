@@ -61,23 +61,7 @@ def test_a_server_of_rtmp_that_is_not_there_is_named() -> None:
     assert "nothing listens at its host and port" in refusal(url) and "secret" not in refusal(url)
 
 
-def test_a_kind_of_address_that_this_ffmpeg_lacks_is_said() -> None:
-    if "srt" in _protocols():
-        pytest.skip("the FFmpeg of this PyAV reads SRT")
-    assert refusal("srt://127.0.0.1:9").endswith("the FFmpeg of this node does not know this kind of address")
-
-
 def test_a_device_that_is_no_camera_is_refused_and_a_camera_is_live() -> None:
     assert refusal("/dev/null") == "null cannot be opened as a video: it is no camera"
     assert is_live("/dev/null") and is_live("udp://127.0.0.1:9")
     assert not is_live("/") and not is_live("/none.mp4")
-
-
-def _protocols() -> set[str]:
-    try:
-        av.open("srt://127.0.0.1:9", timeout=0.1)
-    except av.error.ProtocolNotFoundError:
-        return set()
-    except av.FFmpegError:
-        pass
-    return {"srt"}

@@ -21,6 +21,7 @@ from app.inference.sources.containers import is_cut, is_empty
 from app.inference.sources.frames import LazyFrame
 from app.inference.sources.hardware_decoder import hardware_decoder
 from app.inference.sources.pipe import NamedPipe
+from app.inference.sources.srt import SrtRefused, SrtStream, is_srt, require_libsrt
 from app.kit.text.plain_text import reason_of
 
 TIMEOUT_S = 10.0
@@ -29,7 +30,7 @@ CONTAINERS = "mov,mp4,matroska,webm,avi,gif,apng,mpegts,mpeg,mpegvideo,mjpeg,h26
 """Formats of files that contain their pictures; not playlists, since these name other files."""
 OF_FILE = {"protocol_whitelist": "file", "format_whitelist": CONTAINERS}
 OF_STREAM = {
-    "protocol_whitelist": "rtsp,rtsps,rtp,srtp,rtmp,rtmps,rtmpt,rtmpts,srt,udp,tcp,tls,http,https,httpproxy,crypto",
+    "protocol_whitelist": "rtsp,rtsps,rtp,srtp,rtmp,rtmps,rtmpt,rtmpts,udp,tcp,tls,http,https,httpproxy,crypto",
     "rtsp_flags": "prefer_tcp",
 }
 """Options for streams: FFmpeg follows what a stream names, but never to a file. UDP is used only for a camera that
@@ -80,9 +81,11 @@ class Video:
             live: It comes by itself, and has no end but one that it tells beforehand.
 
         Raises:
-            DecoderMissing: Without PyAV.
+            DecoderMissing: Without PyAV; for SRT without libsrt.
         """
         self._av = require_pyav(name)
+        if is_srt(place):
+            require_libsrt(name)
         self._place, self._name, self._live = place, name, live
         self._is_pipe = live and Path(place).is_fifo()
         self._is_device = live and place.startswith("/") and not self._is_pipe
@@ -123,16 +126,9 @@ class Video:
     @contextmanager
     def _open(self) -> Iterator[Any]:
         began = time.monotonic()
-        place: str | NamedPipe = self._place
-        options = OF_DEVICE if self._is_device else OF_FILE
-        if self._live and not self._is_device and not self._is_pipe:
-            place, options = stream_options(self._place)
         with ExitStack() as opened:
             try:
-                if self._is_pipe:
-                    place = opened.enter_context(
-                        NamedPipe(self._place, patience_s=TIMEOUT_S, silence=lambda: self._av.error.ExitError(0, ""))
-                    )
+                place, options = self._connect(opened)
                 container = opened.enter_context(
                     self._av.open(
                         place,
@@ -142,7 +138,7 @@ class Video:
                         **hardware_decoder().options(),
                     )
                 )
-            except (self._av.FFmpegError, PermissionError) as error:
+            except (self._av.FFmpegError, PermissionError, SrtRefused) as error:
                 reason = self._explain_failure(error, time.monotonic() - began)
                 raise SourceUnusable(
                     f"{self._name} cannot be opened as a video: {reason}",
@@ -151,6 +147,17 @@ class Video:
             if problem := _find_problem(container):
                 raise SourceUnusable(f"{self._name} {problem}{self._end()}", hint="Give another source.")
             yield container
+
+    def _connect(self, opened: ExitStack) -> tuple[str | NamedPipe | SrtStream, dict[str, str]]:
+        """Returns what FFmpeg reads, by its own means or by ours, and the options for it."""
+        silence = partial(self._av.error.ExitError, 0, "")
+        if self._is_pipe:
+            return opened.enter_context(NamedPipe(self._place, patience_s=TIMEOUT_S, silence=silence)), OF_FILE
+        if is_srt(self._place):
+            return opened.enter_context(SrtStream(self._place, patience_s=TIMEOUT_S, silence=silence)), OF_FILE
+        if self._live and not self._is_device:
+            return stream_options(self._place)
+        return self._place, OF_DEVICE if self._is_device else OF_FILE
 
     def _iterate_packets(self, container: Any, stream: Any) -> Iterator[Any]:
         """Ends where the file is cut off: what follows cannot be found. The cut counts as one damaged frame.

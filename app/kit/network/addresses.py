@@ -73,8 +73,9 @@ def read_networks(text: str) -> tuple[Network, ...]:
     return tuple(ipaddress.ip_network(word) for word in text.replace(",", " ").split())
 
 
-CREDENTIALS = re.compile(r"(user(?:name)?|pass(?:wd|word)?|pwd)=[^&/?#]*", re.IGNORECASE)
-"""Credentials in the path, as in some cameras' URLs: `/user=admin&password=…&channel=1`."""
+CREDENTIALS = re.compile(r"(user(?:name)?|pass(?:wd|word|phrase)?|pwd|streamid)=[^&/?#]*", re.IGNORECASE)
+"""Credentials in the path, as in some cameras' URLs: `/user=admin&password=…&channel=1`. The streamid of SRT may
+have them, too."""
 
 
 def without_credentials(pattern: str) -> str:

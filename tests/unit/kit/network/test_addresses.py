@@ -30,6 +30,9 @@ def test_an_ipv6_address_has_brackets_before_a_port(host: str) -> None:
 def test_a_pattern_is_named_without_its_password() -> None:
     assert without_credentials("rtsp://user:pass@10.0.0.*/cam*") == "rtsp://10.0.0.*/cam*"
     assert without_credentials("rtsp://user:p@ss@10.0.0.*/cam*") == "rtsp://10.0.0.*/cam*"
+    assert without_credentials("srt://10.0.0.7:9?streamid=read:a:ann:pw&passphrase=x&mode=caller") == (
+        "srt://10.0.0.7:9?streamid=…&passphrase=…&mode=caller"
+    )
     assert without_credentials("/data/a@b") == "/data/a@b"
     assert without_credentials("/data/user=ann") == "/data/user=ann"
 
