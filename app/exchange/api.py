@@ -81,7 +81,7 @@ def get_pack(request: Request) -> Response:
     "POST",
     "/device-results/{job_id}",
     "Report the results of the tests of a pack on a device, with the token in the pack",
-    {204: None},
+    {201: schemas.DeviceResultAnswer},
     errors=(400, 403, 413, 422, 503),
     body=schemas.NewDeviceResult,
     callers=(),
@@ -90,7 +90,7 @@ def add_device_result(request: Request, body: schemas.NewDeviceResult) -> Respon
     """By the token in a pack, which is good for its job alone."""
     result = DeviceResult(**body.model_dump(), at=to_text(now()))
     packs_of(request).take(request.path_params["job_id"], bearer_of(request.headers), result)
-    return Response(status_code=204)
+    return json_answer(schemas.DeviceResultAnswer(**asdict(result)), 201)
 
 
 @OPERATIONS.add(

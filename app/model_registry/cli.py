@@ -115,14 +115,16 @@ def set_decoder(
     url: Url = None,
 ) -> None:
     """Store a decoder of your own in an ONNX file, or in a new version of a registered model. It is not run here."""
+    from app.model_registry.own_decoder import check_decoder, store_decoder
+
     source = read_text(str(decoder))
+    check_decoder(source, str(decoder))
     if not (Path(model).is_file() or model.endswith(".onnx")):
         with _open_client(context, url) as client:
             added = client.set_decoder(model, source, note)
         print_record(added, f"Version {added['version']} of {added['name']} is read by {decoder}.", as_json=as_json)
         return
     from app.conversion.cli.conversion import require_model
-    from app.model_registry.own_decoder import store_decoder
 
     require_model(Path(model))
     store_decoder(Path(model), source)

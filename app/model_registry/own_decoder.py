@@ -25,7 +25,7 @@ def store_decoder(model: Path, source: str) -> None:
         InvalidModel: The file is no ONNX.
         OSError: It cannot be written, and is unchanged.
     """
-    _check(source)
+    check_decoder(source)
     import onnx
 
     try:
@@ -37,14 +37,19 @@ def store_decoder(model: Path, source: str) -> None:
     write_whole(model, loaded.SerializeToString(), mode=SHARED)
 
 
-def _check(source: str) -> None:
+def check_decoder(source: str, name: str = "the decoder") -> None:
+    """Checks the text as far as that is possible without running it.
+
+    Raises:
+        BadRequest: It is not valid Python, has no function decode, or is too long; the message begins with the name.
+    """
     if len(source.encode()) > MOST_DECODER_SOURCE:
-        raise BadRequest(f"the decoder is longer than {MOST_DECODER_SOURCE >> 10} KiB", hint=HINT)
+        raise BadRequest(f"{name} is longer than {MOST_DECODER_SOURCE >> 10} KiB", hint=HINT)
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError) as error:
         place = f" in line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
         problem = error.msg if isinstance(error, SyntaxError) else str(error)
-        raise BadRequest(f"the decoder is not valid Python: {problem}{place}", hint=HINT) from error
+        raise BadRequest(f"{name} is not valid Python: {problem}{place}", hint=HINT) from error
     if not any(isinstance(node, ast.FunctionDef) and node.name == "decode" for node in tree.body):
-        raise BadRequest("the decoder has no function decode", hint=HINT)
+        raise BadRequest(f"{name} has no function decode", hint=HINT)

@@ -68,7 +68,12 @@ def remove_notification_target(request: Request) -> Response:
 
 
 @OPERATIONS.add(
-    "POST", f"{_TARGET}/test", "Send a test message to a target", {202: schemas.DeliveryAnswer}, more_errors=(404, 429)
+    "POST",
+    f"{_TARGET}/test",
+    "Send a test message to a target",
+    {202: schemas.DeliveryAnswer},
+    more_errors=(404, 429),
+    creates_later=True,
 )
 def test_notification_target(request: Request) -> Response:
     delivery = notifications_of(request).targets.test(user_of(request), request.path_params["target_id"])

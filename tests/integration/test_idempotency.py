@@ -17,7 +17,7 @@ from tests.harness.api import Api, pngs, small_model
 from tests.harness.deployment import Deployment
 from tests.harness.users import within
 
-CREATING_LATER = {"/transfers", "/jobs/{job_id}/exports"}
+CREATING_LATER = {"/transfers", "/jobs/{job_id}/exports", "/notifications/targets/{target_id}/test"}
 """Answered by 202: what they create is not there yet."""
 CREATING = {
     "/uploads",
@@ -53,6 +53,7 @@ CREATING = {
     "/api/v2/services/{namespace}/{name}/calibrations",
     "/api/v2/video/jobs/{job_uid}/sinks",
     "/sweeps",
+    "/device-results/{job_id}",
     *CREATING_LATER,
 }
 REQUIREMENTS = {"/user/submit_job", "/node/submit_job"}

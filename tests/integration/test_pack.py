@@ -92,7 +92,10 @@ def test_a_token_reports_of_its_own_job_alone(container: Container, settings: Se
     body = {"is_pass": True, "latency_ms": 1.5, "host": "board"}
     header = {"Authorization": f"Bearer {manifest['report']['token']}"}
     with within(settings) as web:
-        assert web.post(f"/device-results/{one.job_id}", json=body, headers=header).status_code == 204
+        key = {"Idempotency-Key": "sent again"}
+        for _ in range(2):
+            assert web.post(f"/device-results/{one.job_id}", json=body, headers={**header, **key}).status_code == 201
+        assert web.post(f"/device-results/{one.job_id}", json=body, headers=key).status_code == 403
         for headers in (header, {}, {"Authorization": "Bearer 1.2"}):
             refused = web.post(f"/device-results/{other.job_id}", json=body, headers=headers)
             assert (refused.status_code, refused.json()["error"]["code"]) == (403, "BAD_SIGNATURE")

@@ -239,6 +239,9 @@ def test_a_decoder_for_a_registered_model_is_sent(
     assert json.loads(body) == {"source": "def decode(*_): ...\n", "note": "rows"}
     assert capsys.readouterr().out == f"Version 1 of faces is read by {file}.\n"
     assert typed(monkeypatch, "set-decoder", tmp_path / "missing.onnx", file, "--url", url) != Exit.OK
+    file.write_text("def decode(:\n")
+    assert typed(monkeypatch, "set-decoder", "faces@stable", file, "--url", url) == Exit.BAD_INPUT
+    assert f"{file} is not valid Python: invalid syntax in line 1" in capsys.readouterr().err
     assert len(requests) == 1
 
 

@@ -115,6 +115,17 @@ def test_what_is_not_modelmill_is_said_so_at_once(answer: httpx.Response) -> Non
     assert len(server.requests) == 1
 
 
+def test_an_empty_id_is_said_and_one_with_a_slash_or_a_question_mark_stays_one() -> None:
+    server = Server(httpx.Response(200, json=JOB))
+    client = server.client()
+    for call in (client.job, client.archived, client.sweep_table):
+        with pytest.raises(BadInput, match="an id is empty"):
+            call("")
+    assert not server.requests
+    client.job("../a?b#c")
+    assert server.requests[0].url.raw_path == b"/jobs/..%2Fa%3Fb%23c"
+
+
 @pytest.mark.parametrize("url", ["ftp://x", "http://[", "nonsense"])
 def test_what_is_no_address_is_said_so(url: str) -> None:
     with pytest.raises(BadUrl):

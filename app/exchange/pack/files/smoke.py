@@ -14,6 +14,7 @@ from http.client import HTTPConnection, HTTPSConnection
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+from uuid import uuid4
 
 try:
     import numpy as np
@@ -139,6 +140,7 @@ def report(problem: str, latency_ms: float) -> None:
         return
     body = {"is_pass": not problem, "latency_ms": latency_ms, "host": platform.node(), "message": problem}
     headers = {"Authorization": f"Bearer {PACK['report']['token']}", "Content-Type": "application/json"}
+    headers["Idempotency-Key"] = str(uuid4())
     place = urlsplit(PACK["report"]["url"])
     kind = HTTPSConnection if place.scheme == "https" else HTTPConnection
     connection = kind(place.netloc, timeout=30)

@@ -7,6 +7,7 @@ import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Union
+from urllib.parse import quote
 
 import httpx
 
@@ -150,7 +151,7 @@ class AsyncModelmill:
         Raises:
             JobNotFound: There is none with this id.
         """
-        return AsyncJob(self.transport, await self.transport.json("GET", f"/jobs/{job_id}"))
+        return AsyncJob(self.transport, await self.transport.json("GET", f"/jobs/{quote(job_id, safe='')}"))
 
     async def jobs(self, *, limit: int = 50, **filters: str | None) -> AsyncIterator[AsyncJob]:
         """Newest first, page by page, at most `limit`. filters: status, toolchain, platform, q."""
@@ -201,7 +202,7 @@ class AsyncModelmill:
         Raises:
             NotFound: There is none with this id.
         """
-        return AsyncArchivedJob(self.transport, await self.transport.json("GET", f"/archive/{job_id}"))
+        return AsyncArchivedJob(self.transport, await self.transport.json("GET", f"/archive/{quote(job_id, safe='')}"))
 
     async def change_jobs(
         self, verb: str, job_ids: Sequence[str], *, add_tags: Sequence[str] = (), remove_tags: Sequence[str] = ()
@@ -259,7 +260,7 @@ class AsyncModelmill:
 
     async def sweep_table(self, sweep_id: str) -> list[Record]:
         """The rows of a sweep, as they are now."""
-        return list((await self.transport.json("GET", f"/sweeps/{sweep_id}"))["rows"])
+        return list((await self.transport.json("GET", f"/sweeps/{quote(sweep_id, safe='')}"))["rows"])
 
     async def system(self) -> Record:
         """Returns workers, queues, health and versions."""

@@ -46,7 +46,7 @@ class AsyncStoredJob:
 
     @property
     def _path(self) -> str:
-        return f"{self.collection}/{self.id}"
+        return f"{self.collection}/{quote(self.id, safe='')}"
 
     async def artifacts(self) -> list[Record]:
         """Its files: name, size_bytes, sha256."""

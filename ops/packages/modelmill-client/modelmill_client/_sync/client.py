@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Union
+from urllib.parse import quote
 
 import httpx
 
@@ -151,7 +152,7 @@ class Modelmill:
         Raises:
             JobNotFound: There is none with this id.
         """
-        return Job(self.transport, self.transport.json("GET", f"/jobs/{job_id}"))
+        return Job(self.transport, self.transport.json("GET", f"/jobs/{quote(job_id, safe='')}"))
 
     def jobs(self, *, limit: int = 50, **filters: str | None) -> Iterator[Job]:
         """Newest first, page by page, at most `limit`. filters: status, toolchain, platform, q."""
@@ -202,7 +203,7 @@ class Modelmill:
         Raises:
             NotFound: There is none with this id.
         """
-        return ArchivedJob(self.transport, self.transport.json("GET", f"/archive/{job_id}"))
+        return ArchivedJob(self.transport, self.transport.json("GET", f"/archive/{quote(job_id, safe='')}"))
 
     def change_jobs(
         self, verb: str, job_ids: Sequence[str], *, add_tags: Sequence[str] = (), remove_tags: Sequence[str] = ()
@@ -260,7 +261,7 @@ class Modelmill:
 
     def sweep_table(self, sweep_id: str) -> list[Record]:
         """The rows of a sweep, as they are now."""
-        return list((self.transport.json("GET", f"/sweeps/{sweep_id}"))["rows"])
+        return list((self.transport.json("GET", f"/sweeps/{quote(sweep_id, safe='')}"))["rows"])
 
     def system(self) -> Record:
         """Returns workers, queues, health and versions."""

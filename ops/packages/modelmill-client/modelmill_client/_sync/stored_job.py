@@ -47,7 +47,7 @@ class StoredJob:
 
     @property
     def _path(self) -> str:
-        return f"{self.collection}/{self.id}"
+        return f"{self.collection}/{quote(self.id, safe='')}"
 
     def artifacts(self) -> list[Record]:
         """Its files: name, size_bytes, sha256."""

@@ -16,11 +16,12 @@ from uuid import uuid4
 import httpx
 
 from modelmill_client import waits
-from modelmill_client.errors import ApiError, BadUrl, Damaged, ModelmillError, Unreachable, error_of
+from modelmill_client.errors import ApiError, BadInput, BadUrl, Damaged, ModelmillError, Unreachable, error_of
 
 DEFAULT_URL = "http://127.0.0.1:8080"
 TIMEOUT = httpx.Timeout(connect=5, read=300, write=300, pool=5)
 CHUNK_BYTES = 1 << 20
+EMPTY_ID = "Give the id as the list shows it."
 Body = Callable[[], contextlib.AbstractContextManager[dict[str, Any]]]
 """Opens what a request sends, anew for each try."""
 OnBytes = Callable[[int], None]
@@ -127,9 +128,12 @@ class Transport:
 
         Raises:
             ApiError: The service refuses.
+            BadInput: An id in the path is empty, so that it is another path.
             Unreachable: Nothing answers.
             BadUrl: The address of the service is no URL.
         """
+        if path.endswith("/") or "//" in path:
+            raise BadInput(400, {"code": "BAD_REQUEST", "message": "an id is empty", "hint": EMPTY_ID})
         try:
             with self._http.stream(method, path, **arguments) as answer:
                 if answer.is_error:
