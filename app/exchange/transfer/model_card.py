@@ -27,8 +27,10 @@ Converted by Modelmill{source} on {date}: toolchain **{toolchain}**{chip}.
 {files}
 
 ## Where it comes from
-Job `{job_id}`{versions}. `receipt.json`, where there is one, names every input and version by its digest.
+Job `{job_id}`{versions}.{receipt}
 """
+RECEIPT = " `receipt.json` names every input and version by its digest."
+AUTO_COLOR = "RGB, or GRAY for one channel"
 QUALITY = {
     "snr_db": ("SNR of the worst output", "dB"),
     "cosine": ("Cosine of the worst output", ""),
@@ -65,12 +67,11 @@ def model_card(facts: Mapping[str, Any], former: str = "") -> str:
         toolchain=facts["toolchain"],
         chip=f", chip **{facts['platform']}**" if facts["toolchain"] == "kneron" else "",
         quality=_build_table(("Measure", "Value"), _list_measures(facts["metrics"])),
-        preprocess=_build_table(
-            ("Step", "Value"), [(key, _escape_cell(value)) for key, value in facts["preprocess"].items()]
-        ),
+        preprocess=_build_table(("Step", "Value"), _list_steps(facts["preprocess"])),
         files="\n".join(f"- `{name}`, {size:,} bytes" for name, size in facts["files"].items()),
         job_id=facts["job_id"],
         versions="".join(f", {tool} {version}" for tool, version in facts["versions"].items()),
+        receipt=RECEIPT if "receipt.json" in facts["files"] else "",
     )
 
 
@@ -115,6 +116,10 @@ def _list_measures(metrics: Mapping[str, Any]) -> list[tuple[str, str]]:
         if name in metrics
     ]
     return rows or [("not measured", "–")]
+
+
+def _list_steps(preprocess: Mapping[str, Any]) -> list[tuple[str, str]]:
+    return [(key, AUTO_COLOR if value == "auto" else _escape_cell(value)) for key, value in preprocess.items()]
 
 
 def _escape_cell(value: Any) -> str:

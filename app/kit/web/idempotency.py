@@ -139,7 +139,7 @@ kept_answers_of = AppState[AnswerCache]("kept_answers")
 
 
 def _identify_caller(request: Request) -> tuple[str, str]:
-    """Returns what distinguishes the caller from all others; on a public path that is the token that it checks itself."""
+    """Returns what distinguishes the caller from others; on a public path that is the token that the path checks."""
     if not hasattr(request.state, "caller"):
         return request.headers.get("authorization", ""), ""
     caller = caller_of(request)

@@ -70,6 +70,13 @@ def test_quality_is_what_was_measured_of_the_model_and_not_what_measuring_took()
     assert "- `out.nef`, 27,987 bytes" in text
 
 
+def test_an_automatic_color_is_explained_and_a_receipt_is_named_only_where_there_is_one() -> None:
+    facts = {**FACTS, "preprocess": {"color": "auto", "pad_value": 114}}
+    card = model_card(facts)
+    assert "| color | RGB, or GRAY for one channel |" in card and "receipt" not in card
+    assert "`receipt.json` names" in model_card({**facts, "files": {"receipt.json": 7}})
+
+
 def test_metadata_that_somebody_wrote_into_the_card_stay_as_they_are_and_what_is_missing_is_added() -> None:
     written = "license: apache-2.0  # by the legal department\nlanguage: no\ntags:\n- 工廠\n"
     card = model_card({**FACTS, "task": "boxes"}, f"---\n{written}---\n# By hand\n".replace("\n", "\r\n"))
