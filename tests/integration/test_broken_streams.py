@@ -22,12 +22,13 @@ import pytest
 from app.inference.errors import SourceUnusable
 from app.inference.sources import open_video_source
 from app.inference.sources.frames import LazyFrame
-from app.inference.sources.video import AUTHORITIES
+from app.inference.sources.refusals import AUTHORITIES, REFUSED
 from app.kit.signatures.certificates import CertificateAuthority, new_request
 from tests.harness.camera import camera
 from tests.harness.ffmpeg_server import FfmpegServer
 from tests.harness.http_server import served
 from tests.harness.ports import free_port
+from tests.harness.rtmp_refusal import rtmp_refusal
 from tests.harness.rtsp_server import rtsp_server
 from tests.harness.tcp_proxy import TcpProxy
 from tests.harness.until import until
@@ -98,7 +99,7 @@ def test_a_host_that_is_gone_or_not_known_is_said() -> None:
     with ThreadPoolExecutor() as pool:
         schemes = ("http", "https", "rtmp", "rtsps", "udp")
         unknown = [f"{scheme}://ann:{PASSWORD}@camera.invalid:9000/a/b" for scheme in schemes]
-        assert set(pool.map(problem_of, unknown)) == {"its host is not known, or has ended the connection"}
+        assert set(pool.map(problem_of, unknown)) == {"its host is not known"}
 
 
 def test_a_host_that_is_silent_is_given_up(impatient: None) -> None:
@@ -147,7 +148,7 @@ def test_rtsp_by_tls_says_what_rtsp_says(tmp_path: Path) -> None:
         wrong = problem_of(f"rtsps://ann:wrong@localhost:{tls.port}/cam")
         assert wrong == "its URL has no user and password, or wrong ones (401)"
         plain = problem_of(f"rtsps://ann:{PASSWORD}@localhost:{server.port}/cam")
-        assert plain == "its host is not known, or has ended the connection"
+        assert plain == "its host has ended the connection"
         last = last_of(f"{place}/cam", server.kill)
         assert last and (last.is_cut, last.reason) == (True, "the other side has ended the stream")
         tls.refuse()
@@ -241,12 +242,20 @@ def test_a_server_of_rtmp_that_fails_is_told(
     assert last.is_cut
 
 
+@pytest.mark.parametrize(
+    "reason", ["[ code=403 need auth; authmod=adobe ]", "[ authmod=adobe ] : ?reason=authfailed", ""]
+)
+def test_a_server_of_rtmp_that_lets_nobody_in_is_told(reason: str) -> None:
+    with rtmp_refusal(reason) as url:
+        assert problem_of(url.replace("//", f"//ann:{PASSWORD}@") if "authfailed" in reason else url) == REFUSED
+
+
 def test_a_server_of_something_else_is_said() -> None:
     with served(lambda request, _: request.send_error(404)) as url:
         place = url.partition("://")[2]
         assert problem_of(f"rtmp://{place}/live/camera") == "the other side has ended the stream"
         assert problem_of(f"rtsp://{place}/live/camera") == "Invalid data found when processing input"
-        assert problem_of(f"https://{place}/video") == "its host is not known, or has ended the connection"
+        assert problem_of(f"https://{place}/video") == "its host has ended the connection"
 
 
 # UDP

@@ -15,7 +15,7 @@ from app.edge.agent.driver import Allocation, NodeTls, ProcessSpec, WorkloadDriv
 from app.edge.agent.store import AgentStore
 from app.inference.prediction import ExecutionProvider
 from app.inference.sources.hardware_decoder import VARIABLE as DECODING
-from app.inference.sources.video import AUTHORITIES
+from app.inference.sources.refusals import AUTHORITIES
 from app.kit.files import make_private
 from app.nodes.model import Order, WorkKey
 

@@ -19,7 +19,7 @@ import numpy as np
 from app.edge.media.picture_sizes import Size
 from app.edge.media.video_writer import NO_ENCODER, VideoWriter, available_format
 from app.inference.prediction import Picture
-from app.inference.sources.video import OF_STREAMS, known_reason
+from app.inference.sources.refusals import explain_stream
 from app.kit.process.child_protocol import receive, send
 from app.kit.process.spawn import python_module, spawn
 
@@ -91,14 +91,16 @@ class RtspPush:
 
 def main(end: socket.socket) -> None:
     writer: VideoWriter | None = None
+    url = ""
     with suppress(EOFError, OSError):
         while True:
             header, (pixels,) = receive(end)
+            url = header.get("url", url)
             try:
                 writer = writer or _open_writer(header)
                 writer.add(np.frombuffer(pixels, np.uint8).reshape(*reversed(header["size"]), 3), header["at_s"])
             except Exception as error:  # noqa: BLE001  # those of PyAV have no class in common; their text has the URL
-                send(end, {"error": _explain(error)[:200]})
+                send(end, {"error": _explain(error, url)[:200]})
                 break
             send(end, {"cpu_s": time.process_time()})
     if writer is not None:
@@ -106,8 +108,8 @@ def main(end: socket.socket) -> None:
             writer.finish()
 
 
-def _explain(error: Exception) -> str:
-    return known_reason(error, OF_STREAMS) or getattr(error, "strerror", None) or type(error).__name__
+def _explain(error: Exception, url: str) -> str:
+    return explain_stream(error, url) or getattr(error, "strerror", None) or type(error).__name__
 
 
 def _open_writer(header: dict[str, Any]) -> VideoWriter:

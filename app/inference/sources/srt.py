@@ -12,6 +12,7 @@ from types import TracebackType
 from urllib.parse import parse_qsl, urlsplit
 
 from app.inference.errors import DecoderMissing
+from app.inference.sources.refusals import HOST_UNKNOWN
 
 LIBRARIES = ("libsrt-gnutls.so.1.5", "libsrt.so.1.5")
 """Names of the library, by whose cryptography it uses."""
@@ -177,7 +178,7 @@ def _find_address(host: str, port: int | None) -> bytes:
     try:
         family, _, _, _, place = min(socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM))
     except OSError as error:
-        raise SrtRefused("its host is not known") from error
+        raise SrtRefused(HOST_UNKNOWN) from error
     head = struct.pack("=H", family) + struct.pack("!H", port)
     packed = socket.inet_pton(family, str(place[0]).partition("%")[0])
     if family == socket.AF_INET:

@@ -6,7 +6,7 @@ import errno
 import importlib
 import os
 import time
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -21,6 +21,7 @@ from app.inference.sources.containers import is_cut, is_empty
 from app.inference.sources.frames import LazyFrame
 from app.inference.sources.hardware_decoder import hardware_decoder
 from app.inference.sources.pipe import NamedPipe
+from app.inference.sources.refusals import AUTHORITIES, explain_local, explain_stream
 from app.inference.sources.srt import SrtRefused, SrtStream, is_srt, require_libsrt
 from app.kit.text.plain_text import reason_of
 
@@ -35,35 +36,15 @@ OF_STREAM = {
 }
 """Options for streams: FFmpeg follows what a stream names, but never to a file. UDP is used only for a camera that
 refuses TCP."""
-AUTHORITIES = "MODELMILL_CAMERA_AUTHORITIES"
-"""The environment variable that names a PEM file: certificates of cameras by https are checked against its authorities.
-FFmpeg passes such options on to no other protocol."""
-UNTRUSTED = f"its host is not known, has ended the connection, or has a certificate of no authority in {AUTHORITIES}"
 TRANSPORTS = {"rtspt": "tcp", "rtspu": "udp"}
 """GStreamer's schemes of RTSP that name the transport; rtsp itself leaves it to the camera."""
 CAMERA, OF_DEVICE = "v4l2", dict[str, str]()
 """Cameras of this machine, by Video4Linux2."""
-OF_CAMERAS = {errno.ENOTTY: "it is no camera", errno.EBUSY: "another program has the camera open"}
-OF_STREAMS = {
-    errno.EIO: "its host is not known, or has ended the connection",
-    errno.EPROTONOSUPPORT: "it does not send its pictures that way; rtsp:// leaves the way to it",
-    errno.EADDRINUSE: "another program of this node receives at its port",
-    errno.EADDRNOTAVAIL: "this node has no such address to receive at",
-}
 ENDED = "the other side has ended the stream"
 UNTIMED = 0x80
 """FFmpeg's flag of formats without times, such as a camera's MJPEG: it derives them from a usual rate."""
 LOST = frozenset({errno.EIO, errno.ECONNRESET, errno.EPIPE})
 """FFmpeg's errors for an interrupted stream, and for a host without an address."""
-REFUSALS = {
-    "HTTPUnauthorizedError": "its URL has no user and password, or wrong ones (401)",
-    "HTTPForbiddenError": "its user may not see it (403)",
-    "HTTPNotFoundError": "its host has no such stream (404)",
-    "ConnectionRefusedError": "nothing listens at its host and port",
-    "ProtocolNotFoundError": "the FFmpeg of this node does not know this kind of address",
-    "PermissionError": "the user that the agent runs as may not open it; cameras belong to the group video",
-}
-"""PyAV's exceptions in words for readers."""
 MICROSECONDS = 1_000_000
 """FFmpeg's unit of durations."""
 END_S = 2.0
@@ -197,12 +178,11 @@ class Video:
         if self._live and after_s >= TIMEOUT_S:
             return _describe_silence()
         if self._is_device:
-            return known_reason(error, OF_CAMERAS) or _why(error)
-        if self._live and getattr(error, "errno", 0) == errno.EIO and "tls_verify" in stream_options(self._place)[1]:
-            return UNTRUSTED
+            return explain_local(error) or _why(error)
         if self._live and isinstance(error, self._av.error.EOFError):
             return ENDED
-        return known_reason(error, OF_STREAMS if self._live else {}) or self._describe_error(error)
+        is_local = self._is_pipe or not self._live
+        return (explain_local(error) if is_local else explain_stream(error, self._place)) or self._describe_error(error)
 
     def _describe_error(self, error: BaseException) -> str:
         """FFmpeg's word for our own patience is `Immediate exit requested`."""
@@ -243,11 +223,6 @@ def stream_options(url: str) -> tuple[str, dict[str, str]]:
     if transport is None:
         return url, OF_STREAM
     return f"rtsp://{rest}", {"protocol_whitelist": OF_STREAM["protocol_whitelist"], "rtsp_transport": transport}
-
-
-def known_reason(error: BaseException, by_number: Mapping[int, str]) -> str:
-    """Returns why FFmpeg refuses, by the error's number or else its class; empty if neither is known."""
-    return by_number.get(getattr(error, "errno", 0)) or REFUSALS.get(type(error).__name__, "")
 
 
 def _describe_silence() -> str:

@@ -23,7 +23,7 @@ from app.inference.errors import DecoderMissing, SourceUnusable
 from app.inference.picture_codec import encode
 from app.inference.sources import Source, open_source
 from app.inference.sources.frames import LazyFrame, Pace
-from app.inference.sources.video import AUTHORITIES
+from app.inference.sources.refusals import AUTHORITIES
 from app.kit.signatures.certificates import CertificateAuthority, new_request
 from tests.harness.camera import camera
 from tests.harness.models.vision import plain

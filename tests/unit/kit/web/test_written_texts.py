@@ -14,7 +14,7 @@ import pytest
 import app
 from app.conversion.toolchains.host.bie_report import AFTER_A_SEARCH as ADVICE
 from app.conversion.toolchains.host.quality import VERDICT_RULE
-from app.inference.sources import video
+from app.inference.sources import refusals, srt
 from app.kit.web.languages import CHINESE, ENGLISH, catalogue
 from app.kit.web.templates import environment
 from app.kit.web.written_texts import CONTEXT, TextForm, forms_of
@@ -37,6 +37,24 @@ PROGRAMS = [
 """Where texts are written, and what they are handed to there."""
 
 
+CAMERA_PROBLEMS = [
+    *refusals.OF_CAMERAS.values(),
+    *refusals.OF_STREAMS.values(),
+    *refusals.REFUSALS.values(),
+    refusals.HOST_UNKNOWN,
+    refusals.DISCONNECTED,
+    refusals.UNTRUSTED,
+    refusals.REFUSED,
+    *srt.REASONS.values(),
+    "its URL has no port",
+    "its URL has a #, which is written %23 there",
+    "its mode has to be caller or listener",
+    "its latency has to be in milliseconds, at most 10,000",
+    "its passphrase has to have 10 to 79 bytes",
+    "its streamid has to have at most 512 bytes",
+]
+
+
 def shown(text: str, language: str = CHINESE) -> str:
     return environment(language).from_string("{{ text | written }}").render(text=text)
 
@@ -57,9 +75,7 @@ def test_a_text_is_known_by_its_form_and_a_name_stays_a_name() -> None:
     assert shown("The edge worker 'a' starts on 'edge'.") == "邊緣工作程序 &#39;a&#39; 正在 &#39;edge&#39; 上啟動。"
 
 
-@pytest.mark.parametrize(
-    "reason", [*video.OF_CAMERAS.values(), *video.OF_STREAMS.values(), *video.REFUSALS.values(), video.UNTRUSTED]
-)
+@pytest.mark.parametrize("reason", CAMERA_PROBLEMS)
 def test_why_a_camera_cannot_be_opened_is_said_in_the_readers_language(reason: str) -> None:
     text = shown(f"the camera gate cannot be opened as a video: {reason}")
     assert text.startswith("the camera gate 無法作為影片開啟：")
