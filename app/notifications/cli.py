@@ -46,14 +46,18 @@ def add(
             help="An event to be notified of, such as job.failed. Can be repeated; default: all events.",
         ),
     ] = None,
-    job: Annotated[str, typer.Option("--job", metavar="ID", help="Id of a job, to be notified of this job only.")] = "",
+    job: Annotated[
+        str | None,
+        typer.Option("--job", metavar="ID", help="Id of a job, or its beginning, to be notified of this job only."),
+    ] = None,
     label: Annotated[str, typer.Option(help="Name of the target.")] = "",
     as_json: AsJson = False,
     url: Url = None,
 ) -> None:
     """Add a target: a webhook, an e-mail address or a chat. The secret of a webhook is shown only once."""
-    fields: JsonObject = {"events": event or [], "label": label, "subject": f"job:{job}" if job else ""}
     with _open_client(context, url) as client:
+        subject = "" if job is None else f"job:{client.find_job(job.lower())}"
+        fields: JsonObject = {"events": event or [], "label": label, "subject": subject}
         target = client.add(kind, address, **fields)
     if as_json:
         typer.echo(json.dumps(target, indent=2))
@@ -115,7 +119,7 @@ def _format_target(target: JsonObject) -> str:
 
 
 def _delivery_line(one: JsonObject) -> str:
-    problem = f"  {one['problem']}" if one["problem"] else ""
+    problem = f"  {one['problem'].rstrip('.')}" if one["problem"] else ""
     again = f"; again {one['due_at']}" if problem and one["state"] == "PENDING" else ""
     words = (one["delivery_id"], one["created_at"], one["target_id"], f"{one['event_kind']:15}", one["state"])
     return "  ".join(words) + problem + again

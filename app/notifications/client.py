@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from app.kit.cli.api_client import ApiClient
+from app.kit.cli.partial_ids import SEARCHED_AT_MOST, only_match
 from app.kit.text.json_values import JsonObject
 
 TARGETS, DELIVERIES = "/notifications/targets", "/notifications/deliveries"
@@ -24,6 +25,17 @@ class NotificationsClient(ApiClient):
             The target; a webhook's with its secret.
         """
         return self._json("POST", TARGETS, json={"kind": kind, "address": address, **fields})
+
+    def find_job(self, beginning: str) -> str:
+        """Returns the id of the one job whose id begins so.
+
+        Raises:
+            NotFound: There is none.
+            BadRequest: There are several, or the beginning is empty.
+        """
+        listed = self._pages("/jobs", "jobs", limit=SEARCHED_AT_MOST, filters={"q": beginning})
+        matches = (job["job_id"] for job in listed if job["job_id"].startswith(beginning))
+        return only_match(matches, beginning, noun="job", hint="`modelmill jobs list` shows those there are.")
 
     def remove(self, target_id: str) -> None:
         self._delete(f"{TARGETS}/{target_id}")

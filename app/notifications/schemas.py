@@ -13,7 +13,7 @@ from app.notifications.model import Delivery, DeliveryState, EventKind, Kind, Ta
 from app.notifications.service import NewTarget
 
 TARGETS, DELIVERIES = "/notifications/targets", "/notifications/deliveries"
-SUBJECT = r"^((job|task|service|video):[A-Za-z0-9_.:-]{1,150})?$"
+SUBJECT = r"^(job:[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|(task|service|video):[A-Za-z0-9_.:-]{1,150})?$"
 Language = Literal["en", "zh-Hant"]
 Label = Annotated[str, StringConstraints(strip_whitespace=True, max_length=100, pattern=TEXT)]
 Address = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=2000, pattern=TEXT)]

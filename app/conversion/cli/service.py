@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from app.kit.cli.partial_ids import SEARCHED_AT_MOST, only_match
 from app.kit.cli.service_options import token, url_of
 from app.kit.cli.tables import print_record
-from app.kit.errors import BadRequest, ModelmillError, NotFound
+from app.kit.errors import ModelmillError, NotFound
 from app.kit.text.json_values import JsonObject
 
 if TYPE_CHECKING:
     from app.conversion.client import ArchiveClient, ConversionClient
 
 FULL_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-SEARCHED_AT_MOST = 1000
 
 JobId = Annotated[str, typer.Argument(metavar="JOB", help="Id of the job, or the beginning of it.")]
 FileNames = Annotated[
@@ -44,11 +44,11 @@ def job_of(client: ConversionClient, prefix: str) -> JsonObject:
 
     Raises:
         NotFound: There is none.
-        BadRequest: There are several.
+        BadRequest: There are several, or the prefix is empty.
     """
     hint = "`modelmill jobs list` shows those there are, `modelmill archive list` also those from before a restart."
     beginning = prefix.lower()
-    return client.job(beginning) if FULL_ID.fullmatch(beginning) else _find_only(client, beginning, "", hint)
+    return client.job(beginning) if FULL_ID.fullmatch(beginning) else _find_only(client, beginning, "job", hint)
 
 
 def stored_job(client: ConversionClient, archive: ArchiveClient, prefix: str) -> JsonObject:
@@ -70,19 +70,14 @@ def find_archived_id(client: ArchiveClient, prefix: str) -> str:
     hint, beginning = "`modelmill archive list` shows what is there.", prefix.lower()
     if FULL_ID.fullmatch(beginning):
         return beginning
-    return str(_find_only(client, beginning, " in the archive", hint)["job_id"])
+    return str(_find_only(client, beginning, "archived job", hint)["job_id"])
 
 
-def _find_only(client: ConversionClient | ArchiveClient, beginning: str, where: str, hint: str) -> JsonObject:
+def _find_only(client: ConversionClient | ArchiveClient, beginning: str, noun: str, hint: str) -> JsonObject:
     """The entry of the one job of the list whose id begins so."""
     listed = client.jobs(limit=SEARCHED_AT_MOST, q=beginning)
-    matches = [job for job in listed if job["job_id"].startswith(beginning)]
-    if not matches:
-        raise NotFound(f"there is no job {beginning}{where}", hint=hint)
-    if len(matches) > 1:
-        ids = ", ".join(job["job_id"] for job in matches[:5])
-        raise BadRequest(f"{len(matches)} jobs{where} begin with {beginning}: {ids}", hint="Give more of the id.")
-    return matches[0]
+    matches = {job["job_id"]: job for job in listed if beginning and job["job_id"].startswith(beginning)}
+    return matches[only_match(matches, beginning, noun=noun, hint=hint)]
 
 
 def download_files(

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from app.kit.cli.partial_ids import SEARCHED_AT_MOST, only_match
 from app.kit.cli.service_options import token, url_of
-from app.kit.errors import BadRequest, NotFound
+from app.kit.errors import BadRequest
 from app.kit.text.json_values import JsonObject
 
 if TYPE_CHECKING:
     from app.training.client import TrainingClient
 
-SEARCHED_AT_MOST = 1000
 FULL_ID = re.compile(r".+-[0-9]{8}-[0-9]{6}-[0-9a-z]{4,}")
 
 TaskId = Annotated[
@@ -40,20 +40,13 @@ def task_of(client: TrainingClient, part: str) -> JsonObject:
 
     Raises:
         NotFound: There is none.
-        BadRequest: There are several.
+        BadRequest: There are several, or the part is empty.
     """
     if FULL_ID.fullmatch(part):
         return client.task(part)
-    task_ids = [
-        record["task_id"] for record in client.tasks(limit=SEARCHED_AT_MOST, q=part) if part in record["task_id"]
-    ]
-    if not task_ids:
-        raise NotFound(f"there is no task {part}", hint="`modelmill train list` shows those there are.")
-    if len(task_ids) > 1:
-        raise BadRequest(
-            f"{part} is part of {len(task_ids)} ids: {', '.join(task_ids[:5])}", hint="Give more of the id."
-        )
-    return client.task(task_ids[0])
+    task_ids = (record["task_id"] for record in client.tasks(limit=SEARCHED_AT_MOST, q=part))
+    matches = (task_id for task_id in task_ids if part in task_id)
+    return client.task(only_match(matches, part, noun="task", hint="`modelmill train list` shows those there are."))
 
 
 def task_id_of(client: TrainingClient, part: str) -> str:

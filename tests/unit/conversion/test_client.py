@@ -201,8 +201,14 @@ def test_a_job_may_be_named_by_the_beginning_of_its_id(server, client):
 
 def test_a_beginning_that_fits_several_jobs_is_refused(server, client):
     server.answers = [page("0b1", "0b2")]
-    with pytest.raises(BadRequest, match="2 jobs begin with 0b"):
+    with pytest.raises(BadRequest, match="0b fits 2 jobs: 0b1, 0b2"):
         job_of(client, "0b")
+
+
+def test_an_empty_id_means_no_job_even_if_there_is_only_one(server, client):
+    server.answers = [page("0b1")]
+    with pytest.raises(BadRequest, match="the id of the job is empty"):
+        job_of(client, "")
 
 
 def test_a_beginning_that_fits_no_job_is_not_found(server, client):
