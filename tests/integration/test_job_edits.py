@@ -41,14 +41,6 @@ def test_what_is_no_change_is_refused_and_nothing_is_changed(
     assert web.get(f"/jobs/{job.job_id}").json()["updated_at"] == job.updated_at
 
 
-def test_anothers_job_is_not_changed(web: Within, web_container: Container) -> None:
-    job = finished_job(web_container, "somebody")
-    assert web.request("PATCH", f"/jobs/{job.job_id}", json={"name": "mine"}).status_code == 404
-    answer = web.post("/jobs/bulk", json={"verb": "delete", "job_ids": [job.job_id]}).json()
-    assert [problem["code"] for problem in answer["problems"]] == ["JOB_NOT_FOUND"]
-    assert web_container.store.get(job.job_id) is not None
-
-
 def test_what_is_kept_does_not_expire(web: Within, web_container: Container) -> None:
     kept, other = finished_job(web_container, LOCAL), finished_job(web_container, LOCAL)
     assert web.request("PATCH", f"/jobs/{kept.job_id}", json={"keep": True}).json()["keep"] is True

@@ -50,12 +50,6 @@ def web(deployment: Deployment) -> Iterator[httpx.Client]:
         yield api.http
 
 
-@pytest.fixture
-def other(deployment: Deployment) -> Iterator[httpx.Client]:
-    with person(deployment, "bob").api() as api:
-        yield api.http
-
-
 def bring(web: httpx.Client, content: bytes = b"", **fields: Any) -> httpx.Response:
     files = {"model": ("big.onnx", content or small_model())}
     return web.post(MODELS, data={"name": "big", **fields}, files=files)
@@ -158,15 +152,6 @@ def test_what_is_wrong_with_a_file_is_said_and_nothing_is_kept(deployment: Deplo
 def test_a_taken_name_is_said_before_the_file_is_read(web: httpx.Client) -> None:
     assert bring(web).status_code == 201
     assert code_of(bring(web, b"no onnx at all")) == (409, "MODEL_EXISTS")
-
-
-def test_anothers_model_is_as_if_there_were_none(web: httpx.Client, other: httpx.Client) -> None:
-    assert bring(web).status_code == 201
-    assert other.get(MODELS).json()["models"] == []
-    for method, path in (("GET", NAMED), ("DELETE", NAMED), ("GET", FILE)):
-        hers, nobodys = (other.request(method, path, params={"name": name}) for name in ("big", "no such"))
-        assert code_of(hers) == code_of(nobodys) == (404, "MODEL_NOT_FOUND")
-    assert web.get(FILE, params={"name": "big"}).content == small_model()
 
 
 def test_versions_are_added_tagged_shown_and_removed(web: httpx.Client) -> None:

@@ -53,12 +53,6 @@ def web(signed_in: httpx.Client) -> httpx.Client:
     return signed_in
 
 
-@pytest.fixture
-def other(deployment: Deployment) -> Iterator[httpx.Client]:
-    with person(deployment, "bob").browser() as client:
-        yield client
-
-
 def page(web: httpx.Client, path: str, status: int = 200, **params: str) -> str:
     answer = web.get(path, params=params or None)
     assert answer.status_code == status, answer.text
@@ -215,16 +209,6 @@ def test_to_delete_is_asked_first_and_its_users_are_not_stopped(web: httpx.Clien
     page(web, NAMED, 404, name="m")
     page(web, DELETE, 404, name="m")
     assert web.post(DELETE, data={"name": "m"}).status_code == 404
-
-
-def test_anothers_model_is_as_if_there_were_none(web: httpx.Client, other: httpx.Client) -> None:
-    bring(web, small_model(), name="m")
-    assert "No models yet" in page(other, LIST)
-    for path in (NAMED, DELETE):
-        hers, nobodys = (page(other, path, 404, name=name) for name in ("m", "n"))
-        assert hers.replace("'m'", "'n'").replace("name=m", "name=n") == nobodys
-    assert other.post(DELETE, data={"name": "m"}).status_code == 404
-    assert page(web, NAMED, name="m")
 
 
 def test_the_pages_speak_chinese(web: httpx.Client, job: Job) -> None:

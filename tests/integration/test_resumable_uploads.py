@@ -14,7 +14,6 @@ import pytest
 
 from tests.harness.api import Api, code_of, pngs, small_model, store_of, zipped
 from tests.harness.deployment import Deployment
-from tests.harness.users import Person
 
 ROOT = "/uploads/resumable"
 TUS = {"Tus-Resumable": "1.0.0"}
@@ -125,11 +124,3 @@ def test_a_line_that_breaks_loses_nothing_that_came(http: httpx.Client, service:
     assert send(http, at, offset, data[offset:]).status_code == 204
     key = http.head(at, headers=TUS).headers["upload-key"]
     assert b"".join(store_of(service).read(key)) == data
-
-
-def test_another_users_upload_is_not_there(alice: Person, mallory: Person) -> None:
-    with alice.api() as hers, mallory.api() as spy:
-        at = begin(hers.http, 10)
-        for answer in (spy.http.head(at, headers=TUS), send(spy.http, at, 0, b"x"), spy.http.delete(at, headers=TUS)):
-            assert answer.status_code == 404
-        assert offset_of(hers.http, at) == 0

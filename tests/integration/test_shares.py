@@ -99,11 +99,6 @@ def test_the_database_does_not_hold_the_key(ada: Within, container: Container) -
     assert key not in str(row)
 
 
-def test_anothers_job_cannot_be_shared(ada: Within, container: Container) -> None:
-    job = finished_job(container, "somebody")
-    assert ada.post(f"/jobs/{job.job_id}/shares", json={}).status_code == 404
-
-
 def test_a_disabled_users_links_open_nothing(web: Within, ada: Within, container: Container) -> None:
     job = finished_job(container, "ada", files={"out.nef": b"the nef"})
     page = path_of(ada.post(f"/jobs/{job.job_id}/shares", json={}).json()["url"])

@@ -9,7 +9,7 @@ import pytest
 
 from app.accounts.model import Role
 from app.kit.clock import now
-from app.video.model.job import JobState, Mode
+from app.video.model.job import Mode
 from tests.harness.api import events, small_model
 from tests.harness.video.records import ADDRESSES, CLOUD, EDGE, dag
 from tests.harness.video.web import VideoWeb, bearer
@@ -126,25 +126,6 @@ def test_a_job_is_changed_cancelled_and_deleted(env: VideoWeb, client: httpx.Cli
     assert refused(client.put(f"{place}/constraint", json={"delay": 0.2}), 409) == "VIDEO_JOB_ENDED"
     assert client.delete(place).status_code == 204
     assert refused(client.get(place), 404) == "VIDEO_JOB_NOT_FOUND"
-
-
-def test_anothers_job_is_as_one_that_does_not_exist(env: VideoWeb, client: httpx.Client, plain: dict[str, str]) -> None:
-    uid = env.running().uid
-    bodies: dict[str, Any] = {
-        "/constraint": {"delay": 1},
-        "/policy": {"policy": "fixed"},
-        "/plan": {"video_conf": {}, "flow_mapping": {}},
-    }
-    calls = [("GET", ""), ("DELETE", ""), ("POST", "/cancel"), *(("PUT", rest) for rest in bodies)]
-    told = ("results", "events", "decisions", "series", "resources", "picture", "live", "changes")
-    for method, rest in (*calls, *(("GET", f"/{what}") for what in told)):
-        seen = []
-        for one in (uid, NOBODYS):
-            answer = client.request(method, f"{JOBS}/{one}{rest}", json=bodies.get(rest), headers=plain)
-            seen.append((answer.status_code, answer.text.replace(one, "")))
-        assert seen[0] == seen[1], (method, rest)
-        assert seen[0][0] == 404, (method, rest, seen)
-        assert env.video.jobs.get(env.user, uid).state is JobState.EXEC, (method, rest)
 
 
 # --- what would be, and what was measured -----------------------------------------------------------

@@ -15,7 +15,6 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from app.accounts.model import Role
 from app.kit.clock import now
 from app.kit.web.idempotency import HEADER, REPLAYED
 from app.video.compat import services
@@ -229,27 +228,6 @@ def test_of_a_job_without_a_plan_there_is_none(env: VideoWeb, client: httpx.Clie
     uid = client.post("/user/submit_job", json=body()).json()["job_uid"]
     latest = client.get(f"/user/sync_job_result/{uid}").json()["result"]["latest_result"]
     assert latest == {"plan": None, "plan_result": {"delay": {}}}
-
-
-def test_anothers_job_is_as_one_that_does_not_exist(env: VideoWeb, client: httpx.Client) -> None:
-    env.container.accounts.users.create("mallory", Role.USER, by="test")
-    spy = bearer(env.container.accounts.tokens.issue("mallory", by="test")[1])
-    job = env.running()
-    for method, path, sent in (
-        ("GET", "/user/sync_job_result/{}", None),
-        ("GET", "/user/video/{}", None),
-        ("POST", "/user/submit_job_user_constraint", {"user_constraint": {"delay": 1}}),
-        ("POST", "/node/get_plan", {}),
-        ("POST", "/node/sync_job_result", {"seq": 99, "results": []}),
-        ("POST", "/node/update_plan", {"video_conf": {}, "flow_mapping": {}}),
-    ):
-        seen = []
-        for uid in (job.uid, NOBODYS):
-            data = None if sent is None else {"job_uid": uid, **sent}
-            answer = client.request(method, path.format(uid), json=data, headers=spy)
-            seen.append((answer.status_code, answer.text.replace(uid, "")))
-        assert seen[0] == seen[1] and seen[0][0] in (400, 404), (path, seen)
-    assert client.get("/user/get_all_status", headers=spy).json()["data"][ADDRESS]["job_uid_list"] == []
 
 
 @pytest.mark.parametrize(("path", "number"), [("/user/submit_job", ""), ("/node/submit_job", "GLOBAL_ID_72.SUB_ID_1")])

@@ -258,18 +258,6 @@ def test_a_job_that_is_gone_has_its_page_read_anew(browser: Browser) -> None:
     assert browser.get("/ui/video/GLOBAL_ID_9.SUB_ID_1").status_code == 404
 
 
-def test_another_user_sees_nothing_of_a_job(browser: Browser) -> None:
-    job = browser.running()
-    browser.become("other")
-    assert job.uid not in browser.get("/ui/video").text
-    for path in ("", "/snapshot", "/events", "/what-if", "/cancel", "/delete"):
-        assert browser.get(f"/ui/video/{job.uid}{path}").status_code == 404, path
-    for path in ("/cancel", "/delete", "/constraint", "/policy"):
-        fields = {"delay_hi": "1", "acc_level": "0", "policy": "fixed"}
-        assert browser.send(f"/ui/video/{job.uid}{path}", fields).status_code == 404, path
-    assert browser.video.jobs.get(USER, job.uid).state is JobState.EXEC
-
-
 def test_a_snapshot_is_a_jpeg_and_a_blank_picture_before_there_is_one(browser: Browser) -> None:
     job = browser.running()
     blank = browser.get(f"/ui/video/{job.uid}/snapshot")

@@ -12,7 +12,7 @@ import pytest
 from app.joint_inference.calibration.service import Calibrations
 from app.joint_inference.pages import calibration_new
 from app.kit.clock import now
-from tests.harness.joint.pages import USER, Browser, names_in
+from tests.harness.joint.pages import USER, Browser
 from tests.harness.page_text import polled, text_of
 from tests.harness.users import OURS
 
@@ -104,20 +104,3 @@ def test_a_calibration_outlives_its_service_but_has_nothing_to_change_then(
     page = browser.get(f"/ui/calibrations/{made}")
     assert page.status_code == 200 and "no longer exists" in text_of(page) and "/apply?setting" not in page.text
     assert browser.send(f"/ui/calibrations/{made}/apply", {"setting": "0"}).status_code == 404
-
-
-def test_anothers_service_and_calibration_do_not_exist(
-    browser: Browser, calibrations: Calibrations, tmp_path: Path
-) -> None:
-    browser.make("theirs", user="mallory")
-    (tmp_path / "set").write_bytes(b"x")
-    made = calibrations.ask("mallory", "default", "theirs", tmp_path / "set", "set", now=now())
-    at = "/ui/services/default/theirs"
-    for path in (at, f"{at}/yaml", f"{at}/samples/s1", f"{at}/edit", f"{at}/delete", f"{at}/calibrate"):
-        assert browser.get(path).status_code == 404, path
-    for path in (f"{at}/edit", f"{at}/delete"):
-        assert browser.send(path, {"text": ""}).status_code == 404, path
-    for path in ("", "/pick", "/apply?setting=0"):
-        assert browser.get(f"/ui/calibrations/{made.calibration_id}{path}").status_code == 404, path
-    assert browser.send(f"/ui/calibrations/{made.calibration_id}/apply", {"setting": "0"}).status_code == 404
-    assert "theirs" not in names_in(browser.get("/ui/services"))

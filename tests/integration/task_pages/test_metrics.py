@@ -63,11 +63,6 @@ def test_curves_are_drawn_over_time_smoothed_and_beside_another_task(
     assert "seconds" in text_of(page)
 
 
-def test_another_users_task_is_not_drawn_beside_it(web: httpx.Client, finn: httpx.Client, builder: TaskBuilder) -> None:
-    assert finn.get(metrics_page(builder)).status_code == 404
-    assert finn.get(f"/api/v2/tasks/{builder.task.task_id}/metrics").status_code == 404
-
-
 def test_programs_get_the_series_thinned_and_all_of_it_as_csv(web: httpx.Client, builder: TaskBuilder) -> None:
     builder.leave("metrics.jsonl", rows(1, 50).encode() + b"no row\n")
     path = f"/api/v2/tasks/{builder.task.task_id}/metrics"

@@ -141,13 +141,6 @@ def test_all_of_its_tasks_are_put_in_line_or_none(web: httpx.Client, files: Path
     assert len(web.get("/api/v2/tasks?q=rates&limit=200").json()["tasks"]) == before
 
 
-def test_another_users_sweep_is_as_one_that_is_not_there(finn: httpx.Client, sweep: dict[str, object]) -> None:
-    answers = [finn.get(f"{SWEEPS}/{sweep_id}", headers=JSON) for sweep_id in (sweep["sweep_id"], "none")]
-    assert [answer.status_code for answer in answers] == [404, 404]
-    assert finn.post(f"{SWEEPS}/{sweep['sweep_id']}/cancel").status_code == 404
-    assert finn.get(f"/ui/task-sweeps/{sweep['sweep_id']}").status_code == 404
-
-
 def test_it_is_submitted_again_with_other_values_and_the_differences_are_told(
     web: httpx.Client, sweep: dict[str, object]
 ) -> None:
