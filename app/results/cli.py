@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.kit.cli.command import CommandFailed, Exit
+from app.kit.cli.command import EPILOG, CommandFailed, Exit
 from app.kit.cli.service_options import AsJson, Url
 from app.kit.cli.tables import print_record
 from app.results.model.sink import SinkKind, kind_of
@@ -32,7 +32,7 @@ def add_result_commands(
         client_of: the client for a context and an address; it is a ResultsClient.
         content: what a sink gets if nothing is said: rows, events.
     """
-    sinks = typer.Typer(help="Sinks: other destinations of the rows and events.", no_args_is_help=True)
+    sinks = typer.Typer(help="Sinks: other destinations of the rows and events.", no_args_is_help=True, epilog=EPILOG)
     commands.add_typer(sinks, name="sinks")
     add_rule_commands(commands, place_of, client_of)
 

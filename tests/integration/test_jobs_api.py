@@ -222,28 +222,6 @@ def test_a_job_can_be_made_of_another_jobs_inputs(api: Api, finished: dict[str, 
 
 
 # --- unknown jobs -------------------------------------------------------------------------------------
-REQUESTS = [
-    ("GET", ""),
-    ("DELETE", ""),
-    ("POST", "/cancel"),
-    ("GET", "/events"),
-    ("GET", "/logs/onnx"),
-    ("GET", "/artifacts"),
-    ("GET", "/artifacts/out.nef"),
-    ("GET", "/artifacts/out.nef/link"),
-]
-
-
-@pytest.mark.parametrize(("method", "rest"), REQUESTS)
-@pytest.mark.parametrize("job_id", [NOBODY, "no-uuid", "11111111-2222-1333-8444-555555555555", "..%2f..", "%00"])
-def test_a_job_that_does_not_exist_is_answered_404_everywhere(api: Api, method: str, rest: str, job_id: str) -> None:
-    answer = api.http.request(method, f"/jobs/{job_id}{rest}")
-    if job_id == "..%2f..":  # another path, which does not exist either
-        assert answer.status_code in (404, 405)
-        return
-    assert assert_error(answer, 404, "JOB_NOT_FOUND")["hint"]
-
-
 # --- the event stream ---------------------------------------------------------------------------------
 def test_a_finished_job_streams_its_state_and_the_end(api: Api, finished: dict[str, Any]) -> None:
     with api.http.stream("GET", f"/jobs/{finished['job_id']}/events") as answer:

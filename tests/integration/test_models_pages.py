@@ -211,18 +211,6 @@ def test_to_delete_is_asked_first_and_its_users_are_not_stopped(web: httpx.Clien
     assert web.post(DELETE, data={"name": "m"}).status_code == 404
 
 
-def test_the_pages_speak_chinese(web: httpx.Client, job: Job) -> None:
-    send(web, job_id=job().job_id)
-    chinese = {"Accept-Language": "zh-TW"}
-    for path, word in (
-        (LIST, "內容"),
-        (NEW, "自備的 ONNX"),
-        (f"{NAMED}?name=m", "主機 NEF"),
-        (f"{DELETE}?name=m", "刪除模型"),
-    ):
-        assert word in web.get(path, headers=chinese).text
-
-
 def test_versions_are_added_tagged_and_deleted_on_the_page_of_their_model(web: httpx.Client) -> None:
     bring(web, small_model(), name="big")
     assert f'href="{NEW}?way=upload&name=big"' in page(web, NAMED, name="big")

@@ -248,11 +248,6 @@ def test_the_sample_converts_at_one_click(page: httpx.Client, api: Api) -> None:
     assert (job["status"], job["tags"]) == ("COMPLETED", ["sample"])
 
 
-def test_another_site_cannot_submit(service: Deployment) -> None:
-    answer = httpx.post(f"{service.url}{NEW}/sample", headers={"Sec-Fetch-Site": "cross-site"})
-    assert answer.status_code == 403
-
-
 @pytest.mark.parametrize("body", [b"", b"--x\r\nnonsense", b"--x\r\nContent-Disposition: form-data\r\n\r\n\r\n--x--"])
 def test_a_damaged_form_is_refused_and_not_a_fault_of_ours(page: httpx.Client, body: bytes) -> None:
     kind = {"Content-Type": "multipart/form-data; boundary=x"}

@@ -51,32 +51,6 @@ def written(folder: Path, content: Any) -> Path:
     return file
 
 
-def test_help_names_the_commands(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    text = said(capsys, monkeypatch, "--help")
-    for name in (
-        "submit",
-        "list",
-        "show",
-        "watch",
-        "cancel",
-        "delete",
-        "constrain",
-        "policy",
-        "plan",
-        "stages",
-        "kinds",
-        "policies",
-        "what-if",
-        "profile",
-        "nodes",
-        "pseudo",
-        "rules",
-        "rule-events",
-        "sinks",
-    ):
-        assert f" {name} " in text
-
-
 def test_a_job_is_submitted_by_a_file_or_by_options(
     env: VideoWeb, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

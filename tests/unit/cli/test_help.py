@@ -53,6 +53,11 @@ def test_every_command_and_option_is_explained_in_a_sentence() -> None:
     ] == []
 
 
+def test_every_group_of_the_service_says_its_exit_codes() -> None:
+    groups = [(path, command.epilog or "") for path, command in commands() if isinstance(command, TyperGroup)]
+    assert {path for path, epilog in groups if "Exit codes" not in epilog} == {"modelmill health"}
+
+
 WITHOUT_JSON = {
     # programs that run until they are stopped
     *("joint demo", "joint operator", "mcp", "node", "sftp", "up", "video demo", "video pseudo"),

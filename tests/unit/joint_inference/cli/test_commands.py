@@ -12,20 +12,6 @@ from tests.harness.command_line import typed_in
 
 typed = typed_in("joint")
 NOBODY = "http://127.0.0.1:1"
-COMMANDS = ["apply", "list", "show", "calibrate", "drift", "delete", "demo", "operator"]
-
-
-def test_help_names_the_commands(monkeypatch, capsys):
-    assert typed(monkeypatch, "--help") == Exit.OK
-    output = capsys.readouterr().out
-    for word in (*COMMANDS, "Exit codes"):
-        assert word in output
-
-
-@pytest.mark.parametrize("command", [["list"], ["show", "helmet"], ["delete", "helmet"]])
-def test_when_nothing_answers_one_sentence_says_how_to_start_it(monkeypatch, capsys, command):
-    assert typed(monkeypatch, *command, "--url", NOBODY) == Exit.UNREACHABLE
-    assert "modelmill up" in capsys.readouterr().err
 
 
 def test_a_file_that_is_not_there_is_not_found_before_anything_is_asked(monkeypatch, capsys, tmp_path):

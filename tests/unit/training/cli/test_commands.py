@@ -27,7 +27,6 @@ typed = typed_in("train")
 NOBODY = "http://127.0.0.1:1"
 ID = "mvp2-alice-script-20261101-120000-0a1b"
 JOB = "0b0c0d0e-0000-4000-8000-000000000000"
-COMMANDS = ["submit", "list", "show", "logs", "cancel", "release", "cluster"]
 CONVERTING = "workload: script\ncode_path: /c\nconvert: {images: pictures}\n"
 
 
@@ -108,13 +107,6 @@ def log(text: str) -> tuple[int, bytes]:
 
 
 # --- usage ----------------------------------------------------------------------------------------
-def test_help_names_the_commands(monkeypatch, capsys):
-    assert typed(monkeypatch, "--help") == Exit.OK
-    output = capsys.readouterr().out
-    for word in (*COMMANDS, "Exit codes", "Ctrl-C"):
-        assert word in output
-
-
 def test_a_file_that_is_not_there_is_not_found_before_anything_is_asked(monkeypatch, capsys, tmp_path):
     assert typed(monkeypatch, "submit", tmp_path / "no.yaml", "--url", NOBODY) == Exit.NOT_FOUND
     assert "there is no file" in capsys.readouterr().err
@@ -122,14 +114,6 @@ def test_a_file_that_is_not_there_is_not_found_before_anything_is_asked(monkeypa
 
 def test_a_folder_is_no_file(monkeypatch, tmp_path):
     assert typed(monkeypatch, "submit", tmp_path, "--url", NOBODY) == Exit.BAD_INPUT
-
-
-@pytest.mark.parametrize(
-    "command", [["list"], *([command, ID] for command in ("show", "logs", "cancel", "release")), ["cluster"]]
-)
-def test_when_nothing_answers_one_sentence_says_how_to_start_it(monkeypatch, capsys, command):
-    assert typed(monkeypatch, *command, "--url", NOBODY) == Exit.UNREACHABLE
-    assert "modelmill up" in capsys.readouterr().err
 
 
 def test_a_refusal_is_said_with_its_hint(monkeypatch, capsys, server, spec):
