@@ -7,7 +7,7 @@ import socket
 import threading
 import uuid
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import minio.api
@@ -19,6 +19,7 @@ from app.kit.objects import ObjectChanged, S3Options, StoreFull, StoreRefused, S
 from app.kit.objects import s3 as s3_module
 from app.kit.objects.s3 import S3Store
 from app.kit.objects.s3_connection import PROBE_TIMEOUT_S
+from tests.harness.http_server import respond, served
 
 MIB = 1 << 20
 
@@ -27,37 +28,25 @@ def store_at(endpoint: str) -> S3Store:
     return S3Store(endpoint, access_key="an-access-key", secret_key="very-secret", bucket="bucket")
 
 
-class Sayer(BaseHTTPRequestHandler):
-    """Answers everything with one status, type and body, set on the server."""
+class Sayer:
+    """Answers everything with one status, type and body."""
 
-    def answer(self) -> None:
-        status, content_type, body = self.server.says  # type: ignore[attr-defined]
-        self.server.asked += 1  # type: ignore[attr-defined]
-        self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        is_probe = self.path.rstrip("/").count("/") == 1 and self.command == "HEAD"  # the bucket is there
-        self.send_response(200 if is_probe else status)
-        self.send_header("Content-Type", content_type)
-        self.send_header("Content-Length", str(0 if is_probe else len(body)))
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(body)
+    def __init__(self) -> None:
+        self.url = ""
+        self.says = (200, "application/xml", b"")
 
-    do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = answer
-
-    def log_message(self, format: str, *args: object) -> None:
-        pass
+    def answer(self, request: BaseHTTPRequestHandler, _: bytes) -> None:
+        status, content_type, body = self.says
+        if request.path.rstrip("/").count("/") == 1 and request.command == "HEAD":  # the bucket is there
+            status, body = 200, b""
+        respond(request, body, status, headers={"Content-Type": content_type})
 
 
 @pytest.fixture
-def sayer() -> Iterator[ThreadingHTTPServer]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Sayer)
-    server.asked = 0  # type: ignore[attr-defined]
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,))
-    thread.start()
-    yield server
-    server.shutdown()
-    server.server_close()
-    thread.join()
+def sayer() -> Iterator[Sayer]:
+    sayer = Sayer()
+    with served(sayer.answer) as sayer.url:
+        yield sayer
 
 
 def error_xml(code: str) -> bytes:
@@ -81,25 +70,25 @@ def error_xml(code: str) -> bytes:
     ],
 )
 def test_what_the_server_says_is_told_in_our_words(
-    sayer: ThreadingHTTPServer, status: int, code: str, expected: type[ModelmillError]
+    sayer: Sayer, status: int, code: str, expected: type[ModelmillError]
 ) -> None:
-    sayer.says = (status, "application/xml", error_xml(code))  # type: ignore[attr-defined]
+    sayer.says = (status, "application/xml", error_xml(code))
     with pytest.raises(expected) as caught:
-        store_at(f"http://127.0.0.1:{sayer.server_port}").put("a", [b"x"])
+        store_at(sayer.url).put("a", [b"x"])
     assert "very-secret" not in str(caught.value.to_dict())
     assert caught.value.__cause__ is None
 
 
 @pytest.mark.parametrize("status", [200, 404, 502])
-def test_a_server_that_does_not_speak_s3_is_named_so(sayer: ThreadingHTTPServer, status: int) -> None:
-    sayer.says = (status, "text/html", b"<h1>It works!</h1>")  # type: ignore[attr-defined]
-    store = store_at(f"http://127.0.0.1:{sayer.server_port}")
+def test_a_server_that_does_not_speak_s3_is_named_so(sayer: Sayer, status: int) -> None:
+    sayer.says = (status, "text/html", b"<h1>It works!</h1>")
+    store = store_at(sayer.url)
     with pytest.raises(StoreUnavailable, match=r"does not answer like an S3 server|in trouble"):
         list(store.list("a"))
 
 
-def test_an_upload_stops_reading_when_a_part_fails(sayer: ThreadingHTTPServer) -> None:
-    sayer.says = (403, "application/xml", error_xml("AccessDenied"))  # type: ignore[attr-defined]
+def test_an_upload_stops_reading_when_a_part_fails(sayer: Sayer) -> None:
+    sayer.says = (403, "application/xml", error_xml("AccessDenied"))
     taken = 0
 
     def chunks() -> Iterator[bytes]:
@@ -109,7 +98,7 @@ def test_an_upload_stops_reading_when_a_part_fails(sayer: ThreadingHTTPServer) -
             yield bytes(MIB)
 
     with pytest.raises(StoreRefused):
-        store_at(f"http://127.0.0.1:{sayer.server_port}").put("a", chunks())
+        store_at(sayer.url).put("a", chunks())
     assert taken < 40
 
 
@@ -145,24 +134,20 @@ def test_a_probe_does_not_wait_for_a_server_that_hangs() -> None:
         assert f"read timeout={PROBE_TIMEOUT_S}" in str(caught.value.__context__)
 
 
-def test_a_download_cut_short_is_no_file(sayer: ThreadingHTTPServer, tmp_path: Path) -> None:
-    class Cutting(Sayer):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.send_header("Content-Length", str(10 * MIB))
-            self.send_header("ETag", '"x"')
-            self.send_header("Last-Modified", "Fri, 20 Nov 2026 21:00:00 GMT")
-            self.end_headers()
-            self.wfile.write(bytes(3 * MIB))
+def test_a_download_cut_short_is_no_file(tmp_path: Path) -> None:
+    def answer(request: BaseHTTPRequestHandler, _: bytes) -> None:
+        date = "Fri, 20 Nov 2026 21:00:00 GMT"
+        is_file = request.command == "GET"
+        length = {"Content-Length": str(10 * MIB)} if is_file else {}
+        respond(request, bytes(3 * MIB) if is_file else b"", headers={"ETag": '"x"', "Last-Modified": date, **length})
 
-    sayer.RequestHandlerClass = Cutting
-    sayer.says = (200, "application/xml", b"")  # type: ignore[attr-defined]
-    store = store_at(f"http://127.0.0.1:{sayer.server_port}")
-    with pytest.raises(StoreUnavailable):
-        store.get_file("a", tmp_path / "a")
-    with pytest.raises(StoreUnavailable):
-        list(store.read("a"))
-    assert list(tmp_path.iterdir()) == []
+    with served(answer) as url:
+        store = store_at(url)
+        with pytest.raises(StoreUnavailable):
+            store.get_file("a", tmp_path / "a")
+        with pytest.raises(StoreUnavailable):
+            list(store.read("a"))
+        assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("endpoint", ["", "http://", "ftp://host", "http://host/path", "http://a:b@host", "host?x=1"])

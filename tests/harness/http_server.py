@@ -5,7 +5,7 @@ from __future__ import annotations
 import ssl
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -24,7 +24,7 @@ class _Server(ThreadingHTTPServer):
 def served(
     answering: Answering, *, protocol: str = "HTTP/1.0", port: int = 0, context: ssl.SSLContext | None = None
 ) -> Iterator[str]:
-    """Its URL. port: 0 for any that is free. answering gets each GET and POST, with its body. context: for HTTPS."""
+    """Its URL. port: 0 for any that is free. answering gets each request, with its body. context: for HTTPS."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = protocol
@@ -32,7 +32,7 @@ def served(
         def do_GET(self) -> None:
             answering(self, self.rfile.read(int(self.headers.get("Content-Length") or 0)))
 
-        do_POST = do_PUT = do_DELETE = do_GET
+        do_HEAD = do_POST = do_PUT = do_DELETE = do_GET
 
         def log_message(self, *_: object) -> None:
             pass
@@ -47,3 +47,19 @@ def served(
         finally:
             running.shutdown()
             thread.join()
+
+
+def respond(
+    handler: BaseHTTPRequestHandler,
+    body: bytes = b"",
+    status: int = 200,
+    *,
+    headers: Mapping[str, str] | None = None,
+) -> None:
+    """A whole answer, with its length."""
+    handler.send_response(status)
+    for name, value in {"Content-Length": str(len(body)), **(headers or {})}.items():
+        handler.send_header(name, value)
+    handler.end_headers()
+    if handler.command != "HEAD":
+        handler.wfile.write(body)

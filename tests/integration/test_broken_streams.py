@@ -26,7 +26,7 @@ from app.inference.sources.refusals import AUTHORITIES, REFUSED
 from app.kit.signatures.certificates import CertificateAuthority, new_request
 from tests.harness.camera import camera
 from tests.harness.ffmpeg_server import FfmpegServer
-from tests.harness.http_server import served
+from tests.harness.http_server import respond, served
 from tests.harness.ports import free_port
 from tests.harness.rtmp_refusal import rtmp_refusal
 from tests.harness.rtsp_server import rtsp_server
@@ -184,10 +184,7 @@ class Playlist:
         if self.is_away or not path.exists():
             request.send_error(503 if self.is_away else 404)
             return
-        request.send_response(200)
-        request.send_header("Content-Length", str(path.stat().st_size))
-        request.end_headers()
-        request.wfile.write(path.read_bytes())
+        respond(request, path.read_bytes())
 
 
 @pytest.fixture

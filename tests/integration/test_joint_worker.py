@@ -37,7 +37,7 @@ from app.kit.web.multipart import parts_in
 from app.nodes.model import Operation, Order, WorkKey
 from tests.harness.camera import camera
 from tests.harness.copied_children import spawn
-from tests.harness.http_server import served
+from tests.harness.http_server import respond, served
 from tests.harness.paths import SHARED_DATA
 from tests.harness.ports import free_port
 from tests.harness.tcp_proxy import TcpProxy
@@ -94,10 +94,7 @@ class FakeAgent:
         else:
             parts = parts_in(request.headers["Content-Type"], body, {"sample": 1 << 20, "picture": 256_000}, hint="")
             self.samples.append(Sample.from_json(json.loads(parts["sample"].data)))
-        request.send_response(200)
-        request.send_header("Content-Length", "2")
-        request.end_headers()
-        request.wfile.write(b"{}")
+        respond(request, b"{}")
 
     def info(self, worker: str = "little") -> dict[str, Any]:
         return next((info for info in reversed(self.infos) if info["name"] == worker), {})

@@ -14,7 +14,7 @@ from app.kit.queue.broker import NAMESPACE
 from app.kit.queue.messages import Queue
 from tests.harness.api import Api, pngs, small_model
 from tests.harness.deployment import DRAMATIQ, Deployment
-from tests.harness.http_server import served
+from tests.harness.http_server import respond, served
 from tests.harness.until import until
 
 WORKER = [DRAMATIQ, "actors", "--queues", Queue.NOTIFICATIONS.value, "--processes", "1", "--threads", "2"]
@@ -27,8 +27,7 @@ def test_the_end_of_a_job_is_told_though_worker_and_database_were_away(tmp_path:
 
     def receive(handler: BaseHTTPRequestHandler, body: bytes) -> None:
         bodies.append(json.loads(body))
-        handler.send_response(204)
-        handler.end_headers()
+        respond(handler, status=204)
 
     with (
         served(receive) as hook,

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import threading
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from tests.harness.api import Api, pngs, small_model
 from tests.harness.deployment import Deployment
+from tests.harness.http_server import respond, served
 from tests.harness.operations import logged
 from tests.harness.paths import REPOSITORY
 from tests.harness.until import until
@@ -47,21 +47,11 @@ class Collector:
 
     def __init__(self) -> None:
         self.spans: list[Span] = []
-        collector = self
+        self.url = ""
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                collector.take(ExportTraceServiceRequest.FromString(body))
-                self.send_response(200)
-                self.end_headers()
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+    def answer(self, request: BaseHTTPRequestHandler, body: bytes) -> None:
+        self.take(ExportTraceServiceRequest.FromString(body))
+        respond(request)
 
     def take(self, request: ExportTraceServiceRequest) -> None:
         for resource in request.resource_spans:
@@ -92,9 +82,8 @@ def _attributes(pairs: Any) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def collector() -> Iterator[Collector]:
     made = Collector()
-    yield made
-    made.server.shutdown()
-    made.server.server_close()
+    with served(made.answer) as made.url:
+        yield made
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from http.client import HTTPConnection
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from itertools import combinations
 from operator import itemgetter
 from pathlib import Path
@@ -38,6 +38,7 @@ from app.kit.files import sha256_of
 from app.video.model.job import StageHost
 from app.video.model.kinds import Stage, StageKind
 from app.video.model.stage_call import KEPT, RAW, Call, Encoded
+from tests.harness.http_server import respond, served
 from tests.harness.models.converted import converted_faces
 from tests.harness.paths import REPOSITORY, SHARED_DATA
 from tests.harness.processes import is_alive
@@ -646,58 +647,34 @@ def test_stages_come_and_go_while_it_runs(start: Callable[..., VideoHost]) -> No
     assert host.client.get("/get_resource_info").json()["pids"] == pids
 
 
-class Agent:
-    """Takes what a host reports."""
-
-    def __init__(self) -> None:
-        self.heard: list[dict[str, Any]] = []
-        heard = self.heard
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                assert self.path == "/video/services/info"
-                heard.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-                self.send_response(200)
-                self.send_header("Content-Length", "2")
-                self.end_headers()
-                self.wfile.write(b"{}")
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
-        self.thread = threading.Thread(target=self.server.serve_forever)
-        self.thread.start()
-
-    def close(self) -> None:
-        self.server.shutdown()
-        self.thread.join()
-        self.server.server_close()
-
-
 @pytest.mark.slow
 def test_it_tells_its_agent_how_it_is_and_how_far_the_others_are(one_process: VideoHost, tmp_path: Path) -> None:
-    agent = Agent()
+    reports: list[dict[str, Any]] = []
+
+    def hear(request: BaseHTTPRequestHandler, body: bytes) -> None:
+        assert request.path == "/video/services/info"
+        reports.append(json.loads(body))
+        respond(request, b"{}")
+
     peers = (
         StageHost("cloud-1", "cloud", "127.0.0.1", one_process.url, SECRET),
         StageHost("gone", "cloud", "127.0.0.1", "http://127.0.0.1:9", SECRET),
     )
-    host = VideoHost(tmp_path / "told", {"motion": stage_of("motion", "motion")[0]}, [], 2, agent.url, peers)
-    try:
-        until(lambda: any(report["detail"]["way"] for report in agent.heard))
-        detail = agent.heard[-1]["detail"]
-        assert detail["n_process"] == 2
-        assert detail["stages"] == {"motion": ""}
-        assert {"cpu_ratio", "mem_ratio", "queue"} <= detail.keys()
-        assert set(detail["way"]) == {"cloud-1"}
-        way = detail["way"]["cloud-1"]
-        assert way["up_mbps"] > 0
-        assert way["down_mbps"] > 0
-        assert way["at"].endswith("Z")
-    finally:
-        host.close()
-        agent.close()
+    with served(hear) as url:
+        host = VideoHost(tmp_path / "told", {"motion": stage_of("motion", "motion")[0]}, [], 2, url, peers)
+        try:
+            until(lambda: any(report["detail"]["way"] for report in reports))
+        finally:
+            host.close()
+    detail = reports[-1]["detail"]
+    assert detail["n_process"] == 2
+    assert detail["stages"] == {"motion": ""}
+    assert {"cpu_ratio", "mem_ratio", "queue"} <= detail.keys()
+    assert set(detail["way"]) == {"cloud-1"}
+    way = detail["way"]["cloud-1"]
+    assert way["up_mbps"] > 0
+    assert way["down_mbps"] > 0
+    assert way["at"].endswith("Z")
 
 
 def test_calls_of_several_jobs_that_wait_together_get_the_answers_of_single_calls(

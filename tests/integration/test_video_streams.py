@@ -5,9 +5,8 @@ from __future__ import annotations
 import io
 import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from typing import Any
 
 import av
 import numpy as np
@@ -15,6 +14,7 @@ import pytest
 
 from app.video.model.dag import read_dag
 from app.video.model.job import RestartPolicy
+from tests.harness.http_server import served
 from tests.harness.until import until
 from tests.harness.video.dags import REQUIREMENT
 from tests.harness.video.runner import Deployment, deployment, plan_of
@@ -28,28 +28,20 @@ class Camera:
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
+        self._film = recorded()
         self.mode = "on"
-        camera, film = self, recorded()
+        self.url = ""
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                if camera.mode == "off":
-                    self.send_error(503)
-                    return
-                self.send_response(200)
-                self.send_header("content-type", "video/mp2t")
-                self.end_headers()
-                self.wfile.write(film)
-                self.wfile.flush()
-                camera.wait_while("frozen" if camera.mode == "frozen" else "on")
-
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-        self.url = f"http://ann:secret@127.0.0.1:{self.server.server_port}/camera"
+    def answer(self, request: BaseHTTPRequestHandler, _: bytes) -> None:
+        if self.mode == "off":
+            request.send_error(503)
+            return
+        request.send_response(200)
+        request.send_header("content-type", "video/mp2t")
+        request.end_headers()
+        request.wfile.write(self._film)
+        request.wfile.flush()
+        self.wait_while("frozen" if self.mode == "frozen" else "on")
 
     def become(self, mode: str) -> None:
         with self._changed:
@@ -59,11 +51,6 @@ class Camera:
     def wait_while(self, mode: str) -> None:
         with self._changed:
             self._changed.wait_for(lambda: self.mode != mode)
-
-    def close(self) -> None:
-        self.become("closed")
-        self.server.shutdown()
-        self.server.server_close()
 
 
 def recorded() -> bytes:
@@ -81,8 +68,10 @@ def recorded() -> bytes:
 @pytest.fixture
 def camera() -> Iterator[Camera]:
     made = Camera()
-    yield made
-    made.close()
+    with served(made.answer) as url:
+        made.url = f"{url.replace('//', '//ann:secret@')}/camera"
+        yield made
+        made.become("closed")
 
 
 @pytest.fixture

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 from app.results import store
@@ -11,6 +12,7 @@ from app.results.model.producer import Producer
 from app.results.model.sink import Sink, SinkContent, SinkKind
 from app.results.service import SinkState
 from app.video.service.producers import producer_of_job
+from tests.harness.http_server import respond, served
 from tests.harness.video.nodes import USER, Env
 from tests.harness.video.records import result
 
@@ -24,28 +26,19 @@ class Receiver:
         self.status = 200
         self.most_bytes = 1 << 30
         self.requests: list[tuple[dict[str, str], str]] = []
-        outer = self
+        self.url = ""
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"])).decode()
-                outer.requests.append(({name.lower(): value for name, value in self.headers.items()}, body))
-                is_too_large = len(body) > outer.most_bytes
-                self.send_response(413 if is_too_large else outer.status)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
+    def answer(self, request: BaseHTTPRequestHandler, body: bytes) -> None:
+        self.requests.append(({name.lower(): value for name, value in request.headers.items()}, body.decode()))
+        respond(request, status=413 if len(body) > self.most_bytes else self.status)
 
-            def log_message(self, *_: Any) -> None: ...
 
-        self.server = HTTPServer(("127.0.0.1", 0), Handler)
-        self.thread = threading.Thread(target=self.server.serve_forever)
-        self.thread.start()
-        self.url = f"http://127.0.0.1:{self.server.server_port}/rows"
-
-    def close(self) -> None:
-        self.server.shutdown()
-        self.thread.join()
-        self.server.server_close()
+@contextmanager
+def running_receiver() -> Iterator[Receiver]:
+    receiver = Receiver()
+    with served(receiver.answer) as url:
+        receiver.url = f"{url}/rows"
+        yield receiver
 
 
 def producer_in(env: Env, uid: str) -> Producer:

@@ -12,7 +12,7 @@ from tests.harness.users import Within, within
 from tests.harness.valkey import Valkey
 from tests.harness.video.environments import container, env
 from tests.harness.video.nodes import Env
-from tests.harness.video.sinks import Receiver, take
+from tests.harness.video.sinks import Receiver, running_receiver, take
 from tests.harness.video.web import settings_in
 
 __all__ = ["container", "env"]
@@ -20,9 +20,8 @@ __all__ = ["container", "env"]
 
 @pytest.fixture
 def receiver() -> Iterator[Receiver]:
-    made = Receiver()
-    yield made
-    made.close()
+    with running_receiver() as made:
+        yield made
 
 
 @pytest.fixture(scope="package")

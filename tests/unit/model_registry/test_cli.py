@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -14,6 +13,7 @@ import pytest
 
 from app.kit.cli.command import Exit
 from tests.harness.command_line import typed_in
+from tests.harness.http_server import respond, served
 
 typed = typed_in("models")
 JOB = "0b0c0d0e-0000-4000-8000-000000000000"
@@ -40,27 +40,21 @@ MODEL = {
 BROUGHT = {**MODEL, "name": "big", "format": "onnx", "toolchain": "", "job_id": None, "twin_sha256": "", "labels": []}
 
 
-class Service(BaseHTTPRequestHandler):
+class Service:
     """Has those two models; remembers what it was asked."""
 
-    requests: list[tuple[str, str, bytes]]
+    def __init__(self) -> None:
+        self.requests: list[tuple[str, str, bytes]] = []
 
-    def _answer(self) -> None:
-        body = (
-            self.rfile.read(int(self.headers.get("Content-Length", 0))) if self.headers.get("Content-Length") else b""
-        )
-        self.requests.append((self.command, self.path, body))
-        place = urlsplit(self.path)
-        status, answer = self._found(parse_qs(place.query), place.path)
+    def answer(self, request: BaseHTTPRequestHandler, body: bytes) -> None:
+        self.requests.append((request.command, request.path, body))
+        place = urlsplit(request.path)
+        status, answer = self._answer(request.command, parse_qs(place.query), place.path)
         data = json.dumps(answer).encode() if answer is not None else b""
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
+        respond(request, data, status, headers={"Content-Type": "application/json"})
 
-    def _found(self, query: dict[str, list[str]], path: str) -> tuple[int, Any]:
-        if self.command == "POST":
+    def _answer(self, command: str, query: dict[str, list[str]], path: str) -> tuple[int, Any]:
+        if command == "POST":
             return 201, MODEL
         if path.endswith("/models"):
             is_first = "cursor" not in query
@@ -74,31 +68,26 @@ class Service(BaseHTTPRequestHandler):
             versions = [{**MODEL, "version": 2, "tags": [], "note": "new data"}, {**MODEL, "tags": ["stable"]}]
             versions[1]["metrics"] = {"snr_db": 29.54, "verdict": "PASSED"}
             answer = {"name": "faces", "newest": 2, "tags": {"stable": 1}, "versions": versions}
-            return (204, None) if self.command == "DELETE" else (200, answer)
+            return (204, None) if command == "DELETE" else (200, answer)
         if query["name"] != ["faces"]:
             return 404, {"error": {"code": "MODEL_NOT_FOUND", "message": "There is no model.", "hint": ""}}
-        return (204, None) if self.command == "DELETE" else (200, MODEL)
-
-    do_GET = do_POST = do_PUT = do_DELETE = _answer
-
-    def log_message(self, *_: object) -> None:
-        pass
+        return (204, None) if command == "DELETE" else (200, MODEL)
 
 
 @pytest.fixture
-def requests() -> list[tuple[str, str, bytes]]:
-    Service.requests = []
-    return Service.requests
+def service() -> Service:
+    return Service()
 
 
 @pytest.fixture
-def url(requests: list[tuple[str, str, bytes]]) -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Service) as running:
-        thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        yield f"http://127.0.0.1:{running.server_port}"
-        running.shutdown()
-        thread.join()
+def requests(service: Service) -> list[tuple[str, str, bytes]]:
+    return service.requests
+
+
+@pytest.fixture
+def url(service: Service) -> Iterator[str]:
+    with served(service.answer) as url:
+        yield url
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ops import audit
-from tests.harness.http_server import served
+from tests.harness.http_server import respond, served
 from tests.harness.ports import free_port
 
 DAY = date(2026, 5, 1)
@@ -34,9 +34,7 @@ def test_only_an_answer_that_knows_of_vulnerabilities_counts(
     monkeypatch.setenv("NO_PROXY", "*")
 
     def answer(handler: BaseHTTPRequestHandler, _: bytes) -> None:
-        handler.send_response(status)
-        handler.end_headers()
-        handler.wfile.write(body)
+        respond(handler, body, status)
 
     with served(answer) as url:
         seen = audit.service_problem(f"{url}/json")

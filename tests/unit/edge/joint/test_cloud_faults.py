@@ -19,7 +19,7 @@ from app.joint_inference.hard_examples.base import Verdict
 from app.joint_inference.model.content import BigModel
 from app.joint_inference.model.tally import Breaker, Source
 from app.joint_inference.worker_options import EdgeOptions, MiningMode
-from tests.harness.http_server import served
+from tests.harness.http_server import respond, served
 from tests.harness.ports import free_port
 from tests.harness.until import until
 
@@ -46,15 +46,8 @@ class Small:
         return Prediction(probabilities=(top, 1 - top))
 
 
-def answer(request: BaseHTTPRequestHandler, body: bytes, *, status: int = 200) -> None:
-    request.send_response(status)
-    request.send_header("Content-Length", str(len(body)))
-    request.end_headers()
-    request.wfile.write(body)
-
-
 def well(request: BaseHTTPRequestHandler, _: bytes) -> None:
-    answer(request, json.dumps({**BIG.to_json(), "model": "big@2"}).encode())
+    respond(request, json.dumps({**BIG.to_json(), "model": "big@2"}).encode())
 
 
 @contextmanager
@@ -102,10 +95,10 @@ def test_an_easy_sample_stays_and_a_hard_one_goes_up() -> None:
 
 
 GARBAGE: dict[str, Callable[[BaseHTTPRequestHandler, bytes], None]] = {
-    "no JSON": lambda request, _: answer(request, b"<html>it works</html>"),
-    "other JSON": lambda request, _: answer(request, b'{"result": []}'),
-    "a refusal": lambda request, _: answer(request, b"no", status=500),
-    "too much": lambda request, _: answer(request, b" " * (2 << 20)),
+    "no JSON": lambda request, _: respond(request, b"<html>it works</html>"),
+    "other JSON": lambda request, _: respond(request, b'{"result": []}'),
+    "a refusal": lambda request, _: respond(request, b"no", status=500),
+    "too much": lambda request, _: respond(request, b" " * (2 << 20)),
     "a broken answer": lambda request, _: request.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{"),
     "no HTTP": lambda request, _: request.wfile.write(b"\x00\x01\x02 hello\r\n\r\n"),
 }

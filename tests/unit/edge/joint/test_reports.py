@@ -30,7 +30,7 @@ from app.inference.prediction import Box, Picture, Prediction
 from app.joint_inference.hard_examples import Verdict
 from app.joint_inference.model.tally import RowChoice, Source
 from app.kit.process.periodic_thread import PeriodicThread
-from tests.harness.http_server import served
+from tests.harness.http_server import respond, served
 from tests.harness.until import PATIENCE_S
 
 EDGE = Prediction(boxes=(Box(1, 1, 1900, 1000, 0.7),), candidates=(Box(1, 1, 5, 5, 0.3),))
@@ -139,8 +139,7 @@ def test_rows_that_the_agent_has_no_room_for_are_sent_again_as_they_are() -> Non
 
     def answer(request: BaseHTTPRequestHandler, body: bytes) -> None:
         is_rows = urlsplit(request.path).path.endswith("/rows")
-        request.send_response(statuses.pop(0) if is_rows else 200)
-        request.end_headers()
+        respond(request, status=statuses.pop(0) if is_rows else 200)
         if is_rows:
             bodies.append(body)
 

@@ -26,7 +26,7 @@ from app.joint_inference.model.status import Reason
 from app.joint_inference.model.stream import stream_end
 from app.joint_inference.worker_options import EdgeOptions, OnFull
 from tests.harness.camera import camera
-from tests.harness.http_server import served
+from tests.harness.http_server import respond, served
 from tests.harness.models.vision import plain
 from tests.harness.until import until
 
@@ -48,10 +48,7 @@ class Cloud:
     def __call__(self, request: BaseHTTPRequestHandler, _: bytes) -> None:
         self.goes_on.wait(LONG_S)
         body = json.dumps(Prediction(probabilities=(0.1, 0.9)).to_json()).encode()
-        request.send_response(200)
-        request.send_header("Content-Length", str(len(body)))
-        request.end_headers()
-        request.wfile.write(body)
+        respond(request, body)
 
 
 @pytest.fixture

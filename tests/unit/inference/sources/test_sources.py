@@ -7,11 +7,9 @@ import re
 import socket
 import ssl
 import sys
-import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from datetime import UTC, datetime, timedelta
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +24,7 @@ from app.inference.sources.frames import LazyFrame, Pace
 from app.inference.sources.refusals import AUTHORITIES
 from app.kit.signatures.certificates import CertificateAuthority, new_request
 from tests.harness.camera import camera
+from tests.harness.http_server import respond, served
 from tests.harness.models.vision import plain
 from tests.harness.pictures import pixels
 
@@ -318,23 +317,23 @@ def test_without_pyav_videos_are_an_error_that_says_what_to_install(
 
 def test_a_stream_is_read_from_its_address(tmp_path: Path) -> None:
     film(tmp_path / "a.mp4")
-
-    class Quiet(SimpleHTTPRequestHandler):
-        def __init__(self, *args: Any) -> None:
-            super().__init__(*args, directory=str(tmp_path))
-
-        def log_message(self, *args: Any) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Quiet) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        url = f"http://ann:secret@127.0.0.1:{server.server_port}/a.mp4"
+    with served(files_of(tmp_path)) as at:
+        url = f"{at.replace('//', '//ann:secret@')}/a.mp4"
         assert [frame.index for frame in opened(url)] == list(range(24))
         source = opened(url.replace("a.mp4", "b.mp4"))
         with pytest.raises(SourceUnusable, match=r"http://127\.0\.0\.1:\d+/b\.mp4 cannot be opened") as caught:
             next(source)
         assert "secret" not in str(caught.value)
-        server.shutdown()
+
+
+def files_of(folder: Path) -> Callable[[BaseHTTPRequestHandler, bytes], None]:
+    """Answers with a file of this folder."""
+
+    def answer(request: BaseHTTPRequestHandler, _: bytes) -> None:
+        path = folder / request.path.strip("/")
+        respond(request, path.read_bytes()) if path.exists() else request.send_error(404)
+
+    return answer
 
 
 def test_the_certificate_of_a_camera_is_checked_where_authorities_are_named(
@@ -353,18 +352,16 @@ def test_the_certificate_of_a_camera_is_checked_where_authorities_are_named(
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(tmp_path / "certificate.pem", tmp_path / "key.pem")
 
-    def read(host: str, authorities: Path | None) -> int:
-        monkeypatch.setenv(AUTHORITIES, str(authorities or ""))
-        return len(list(opened(f"https://{host}:{server.server_port}/a.mp4")))
+    with served(files_of(tmp_path), context=context) as url:
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=str(tmp_path))) as server:
-        server.socket = context.wrap_socket(server.socket, server_side=True)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        def read(host: str, authorities: Path | None) -> int:
+            monkeypatch.setenv(AUTHORITIES, str(authorities or ""))
+            return len(list(opened(f"{url.replace('127.0.0.1', host)}/a.mp4")))
+
         assert read("localhost", None) == read("localhost", own) == 24
         for host, authorities in (("localhost", other), ("127.0.0.1", own)):
             with pytest.raises(SourceUnusable, match="certificate of no authority in MODELMILL_CAMERA_AUTHORITIES"):
                 read(host, authorities)
-        server.shutdown()
 
 
 def test_a_source_can_be_closed_in_the_middle(tmp_path: Path) -> None:

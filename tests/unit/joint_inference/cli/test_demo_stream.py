@@ -12,7 +12,7 @@ from app.joint_inference.cli.demo import stream as demo_stream
 from app.joint_inference.cli.demo.models import Digits
 from app.joint_inference.cli.demo.stream import stream
 from app.kit.cli.command import Unreachable
-from tests.harness.http_server import served
+from tests.harness.http_server import respond, served
 from tests.harness.ports import free_port
 
 DIGITS = Digits(np.zeros((2, 8, 8), np.uint8), np.zeros(2, np.int64))
@@ -30,9 +30,7 @@ def test_a_worker_that_is_restarted_is_waited_for() -> None:
     statuses = [200, 503, 502, 200]
 
     def answer(request: BaseHTTPRequestHandler, _: bytes) -> None:
-        request.send_response(statuses.pop(0))
-        request.end_headers()
-        request.wfile.write(json.dumps(ANSWER).encode())
+        respond(request, json.dumps(ANSWER).encode(), statuses.pop(0))
 
     with served(answer) as url:
         answers = list(stream(url.partition("://")[2], "digits", DIGITS, CLOUD))

@@ -21,7 +21,7 @@ from app.training.cli import task_follower
 from app.training.cli.tables import cluster_lines, nodes_table, task_lines, tasks_table
 from app.training.cli.task_follower import GAP, new_of
 from tests.harness.command_line import typed_in
-from tests.harness.http_server import served
+from tests.harness.http_server import respond, served
 
 typed = typed_in("train")
 NOBODY = "http://127.0.0.1:1"
@@ -86,10 +86,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
         missing = (404, {"error": {"code": "TASK_NOT_FOUND", "message": "There is no such task.", "hint": ""}})
         status, content = missing if known is None else known.pop(0) if len(known) > 1 else known[0]
         content = content if isinstance(content, bytes) else json.dumps(content).encode()
-        request.send_response(status)
-        request.send_header("Content-Length", str(len(content)))
-        request.end_headers()
-        request.wfile.write(content)
+        respond(request, content, status)
 
     with served(answer) as told.url:
         yield told
@@ -606,9 +603,7 @@ def test_a_sweep_is_started_again_and_what_differs_is_told(
     def answering(handler: BaseHTTPRequestHandler, body: bytes) -> None:
         sent.append((handler.path, json.loads(body)))
         changes = [{"field": "vary.total_epochs", "before": [1], "after": [1, 2]}]
-        handler.send_response(201)
-        handler.end_headers()
-        handler.wfile.write(json.dumps({"sweep_id": "new", "tasks": [{}, {}], "changes": changes}).encode())
+        respond(handler, json.dumps({"sweep_id": "new", "tasks": [{}, {}], "changes": changes}).encode(), 201)
 
     with served(answering) as url:
         assert typed(monkeypatch, "sweep", "again", "old", "--set", "vary.total_epochs=[1, 2]", "--url", url) == 0

@@ -16,7 +16,7 @@ from app.training.errors import DashboardMissing, EnvironmentNotFound, RayUnreac
 from app.training.service import job_dashboard
 from app.training.service.dashboards import Dashboard, Dashboards
 from app.training.service.job_dashboard import JobDashboard
-from tests.harness.http_server import served
+from tests.harness.http_server import respond, served
 
 ATTEMPT: Any = SimpleNamespace(cluster="", submission_id="t--a01")
 JOB = {"submission_id": "t--a01", "job_id": "02000000"}
@@ -37,11 +37,7 @@ def opened(address: str, token: str = TOKEN) -> JobDashboard:
 
 
 def answered(handler: BaseHTTPRequestHandler, status: int, body: bytes = b"{}", **headers: str) -> None:
-    handler.send_response(status)
-    for name, value in headers.items():
-        handler.send_header(name, value)
-    handler.end_headers()
-    handler.wfile.write(body)
+    respond(handler, body, status, headers=headers)
 
 
 def test_the_token_of_the_cluster_is_added_and_a_refused_one_is_said() -> None:

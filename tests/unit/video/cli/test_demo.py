@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import http.server
 import json
 import socket
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
@@ -36,34 +34,17 @@ from app.video.cli.demo.relays import Relay, running_relays
 from app.video.cli.demo.show import CLIP, _what_next, addresses, job, make_sample
 from app.video.cli.demo.walkthrough import CAMERA_RULES, RULES, _where_to, camera_scene, dag_of
 from app.video.model.dag import read_dag
+from tests.harness.http_server import respond, served
 from tests.harness.ports import free_port
 
 PORTS = Ports(5000, 5001, 5002, 5100, 5101, 5500)
 
 
-class Echo(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        return
-
-
 @pytest.fixture
 def target() -> Iterator[tuple[str, int]]:
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Echo)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield "127.0.0.1", server.server_address[1]
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    """It answers with what it is sent."""
+    with served(respond, protocol="HTTP/1.1") as url:
+        yield "127.0.0.1", int(url.rpartition(":")[2])
 
 
 # relays
