@@ -17,6 +17,7 @@ from app.video.model.dag import read_dag
 from app.video.model.job import Ending, JobState, Mode, RestartPolicy, VideoJob
 from app.video.model.kinds import StageSpec
 from app.video.model.report import Measurement
+from app.video.store import history
 from tests.harness.databases import database, empty, together, url
 from tests.harness.video.records import BEGAN, MODELS, dag, measured, plan, plan_result, result, stage
 
@@ -162,20 +163,21 @@ def test_jobs_are_found_by_owner_state_text_and_place(database: Database) -> Non
         assert store.list_ended_before(conn, "2026-11-22T03:00:00.000Z") == []
 
 
-def test_only_the_newest_events_and_decisions_stay(database: Database) -> None:
+def test_only_the_newest_events_and_decisions_stay(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history, "HISTORY", 20)
     add(database, job())
     uid = job().uid
     with database.write() as conn:
-        for number in range(503):
+        for number in range(23):
             store.add_event(conn, uid, "2026", type="Note", message=f"{number}")
             decided = store.DecisionRecord(
                 "2026", number, "p", "period", "new", "why", 1.5, "hash", plan(number).to_json()
             )
-            store.add_decision(conn, uid, replace(decided, plan=None) if number == 502 else decided)
+            store.add_decision(conn, uid, replace(decided, plan=None) if number == 22 else decided)
         events, decisions = store.events_of(conn, uid), store.decisions_of(conn, uid, 1000)
-        assert (len(events), events[0].message, events[-1].message) == (500, "3", "502")
-        assert (len(decisions), decisions[0].seq, decisions[-1].seq) == (500, 502, 3)
-        assert (decisions[0].plan, decisions[1].plan) == (None, plan(501).to_json())
+        assert (len(events), events[0].message, events[-1].message) == (20, "3", "22")
+        assert (len(decisions), decisions[0].seq, decisions[-1].seq) == (20, 22, 3)
+        assert (decisions[0].plan, decisions[1].plan) == (None, plan(21).to_json())
         assert store.last_decision(conn, uid) == decisions[0]
         store.forget(conn, [uid])
         assert store.events_of(conn, uid) == store.decisions_of(conn, uid, 10) == []
