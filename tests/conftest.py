@@ -18,7 +18,7 @@ from app.kit.sql import Database, Sealer
 from app.settings import Settings
 from tests.harness.deployment import Deployment
 from tests.harness.forked import share_first_process
-from tests.harness.migrated import migrated_file
+from tests.harness.migrated import migrated, migrated_file
 from tests.harness.paths import SHARED_DATA
 from tests.harness.postgres import PostgresServer, shared_postgres_server
 from tests.harness.reuse import hash_quickly, share_authorities, share_fork_server, share_templates
@@ -51,6 +51,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     if session.config.getoption("--processes") > 1:
         begin_fork_server()
         share_templates()
+        migrated()
         if any("tests/unit/" not in item.nodeid for item in session.items):
             share_first_process()
 

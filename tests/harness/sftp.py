@@ -22,6 +22,7 @@ from app.bootstrap.homes import open_homes
 from app.kit.sql.migrations import upgrade
 from app.settings import Settings
 from tests.harness.copied_children import spawn
+from tests.harness.migrated import migrated_data
 from tests.harness.paths import REPOSITORY
 from tests.harness.ports import free_port
 from tests.harness.until import PATIENCE_S, until
@@ -54,6 +55,7 @@ class SftpServer:
             sftp_port=self.port,
             database_url=SecretStr(database_url),
         )
+        migrated_data(self.settings)
         self.accounts = open_accounts(self.settings)
         upgrade(self.accounts.database, MIGRATIONS)
         self.homes = open_homes(self.settings, self.accounts.database)

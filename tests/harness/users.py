@@ -20,6 +20,7 @@ from app.main import create_app
 from app.settings import Settings
 from tests.harness.api import Api
 from tests.harness.deployment import Deployment
+from tests.harness.migrated import migrated_data
 
 OURS = {"Sec-Fetch-Site": "same-origin"}
 """What a browser says of what one of our own pages sends."""
@@ -77,6 +78,7 @@ class Within:
 @contextmanager
 def within(settings: Settings) -> Iterator[Within]:
     """The application of these settings, ready to be asked."""
+    migrated_data(settings)
     app = create_app(settings)
     app.state.container.prepare()
     yield Within(app)

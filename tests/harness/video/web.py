@@ -19,6 +19,7 @@ from app.nodes.model import Side
 from app.settings import Settings
 from app.video.model.job import VideoJob
 from app.video.service import Video
+from tests.harness.migrated import migrated_data
 from tests.harness.valkey import Valkey
 from tests.harness.video.records import running_video, video_nodes
 from tests.harness.web import served
@@ -62,6 +63,7 @@ class VideoWeb:
 @contextmanager
 def video_web(folder: Path, valkey: Valkey) -> Iterator[VideoWeb]:
     settings = settings_in(folder, valkey)
+    migrated_data(settings)
     app = create_app(settings)
     app.state.container.prepare()
     with served(app) as url, httpx.Client(base_url=url, trust_env=False) as client:
