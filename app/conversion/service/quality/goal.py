@@ -67,8 +67,8 @@ class Judgement:
     """What is sure of the same pictures, nearer and darker; None if none of these was judged on."""
     is_met: bool | None
     task: TaskScore | None
-    margin_db: float | None = None
-    """By how much candidates had to exceed the goal in the end; None in older reports."""
+    refused: int = 0
+    """How many candidates that reach the goal on the pictures that choose miss it on these."""
     is_own_set: bool = False
     """The pictures that were judged on were sent for that."""
     is_cross_validated: bool = False
@@ -106,9 +106,9 @@ def read_judgement(bie: JsonObject) -> Judgement | None:
     matching = bie.get("judgement")
     if not matching:
         return None
-    names = ("mean_db", "p5_db", "min_db", "low_db", "high_db", "floor_db", "altered_db", "margin_db", "is_met")
+    names = ("mean_db", "p5_db", "min_db", "low_db", "high_db", "floor_db", "altered_db", "is_met")
     numbers = {name: matching.get(name) for name in names}
-    counts = {name: matching.get(name, 0) for name in ("calibrate", "choose", "report", "n")}
+    counts = {name: matching.get(name, 0) for name in ("calibrate", "choose", "report", "n", "refused")}
     return Judgement(
         **counts,
         **numbers,

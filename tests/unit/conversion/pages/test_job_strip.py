@@ -56,10 +56,12 @@ def test_a_goal_that_was_missed_is_said_with_the_range_of_the_judgement() -> Non
     crossed = {**judgement, "calibrate": 10, "report": 10}
     crossed_text = strip(Reports(ONNX, {**BIE, "goal": goal, "judgement": crossed}, NEF), "host")
     assert "On 10 pictures, each judged by a model calibrated without it: mean 30.1 to 40.2 dB." in crossed_text
-    stricter = {**judgement, "margin_db": 6.0}
+    stricter = {**judgement, "refused": 2}
     goal_16 = {**goal, "reason_code": "sixteen_bits"}
     beyond = strip(Reports(ONNX, {**BIE, "goal": goal_16, "judgement": stricter}, NEF), "host")
-    assert "Not even 16 bits for all tensors are enough." in beyond and "so 6 dB more than the goal were" in beyond
+    assert (
+        "Not even 16 bits for all tensors are enough." in beyond and "2 candidates that met the goal on the" in beyond
+    )
     own = strip(Reports(ONNX, {**BIE, "goal": goal, "judgement": {**judgement, "is_own_set": True}}, NEF), "host")
     assert "On the 10 report pictures: mean 30.1 to 40.2 dB." in own
 

@@ -20,20 +20,14 @@ def holds(goal: Goal, score: Score, margin_db: float = 0.0) -> bool:
     """Returns whether a score reaches the goal.
 
     Args:
-        margin_db: how much more SNR than the goal is required; a task may lose the less, a tenth with 10 dB more than
-            the usual margin.
+        margin_db: how much more SNR than the goal is required.
     """
     if goal.kind == "snr" and goal.threshold is not None:
         is_sure = score.assured_db >= goal.threshold + margin_db
         return is_sure and score.floor_db >= FLOOR_DB
     if goal.kind == "drop" and goal.threshold is not None:
-        return score.drop_percent is not None and score.drop_percent <= loss_most(goal.threshold, margin_db)
+        return score.drop_percent is not None and score.drop_percent <= goal.threshold
     return True
-
-
-def loss_most(threshold: float, margin_db: float) -> float:
-    """Returns what a task may lose in percent if so much is to spare of what the goal allows."""
-    return threshold * float(10.0 ** (-max(0.0, margin_db - MARGIN_DB) / 10.0))
 
 
 def lower_of(goal: Goal, one: Score, other: Score) -> Score:

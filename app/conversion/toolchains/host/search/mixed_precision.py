@@ -131,8 +131,9 @@ def fewest(
 ) -> int | None:
     """Finds about the least number k ≥ 1 that suffices; None if none that was tried does.
 
-    The next number follows from the forecast; where no number is expected to suffice, it is twice the last. Results
-    need not grow with k; the search ends within an eighth of the least sufficient number that was tried.
+    The next number follows from the forecast; where no number is expected to suffice, it is twice the last, or midway
+    to the least sufficient one. Results need not grow with k; the search ends within an eighth of the least sufficient
+    number that was tried.
 
     Args:
         expected: predicted SNR with 0, 1, … tensors in 16 bits, in dB; further tensors gain nothing.
@@ -148,7 +149,8 @@ def fewest(
     for k, (_, reached_db) in tried.items():
         forecast.learn(k, reached_db)
     while high - low > (max(1, high // NEAR) if high <= count else 1):
-        guess = next((k for k in range(low + 1, high) if forecast.snr_db(k) >= needed_db), 2 * low or high - 1)
+        further = (low + high) // 2 if high <= count else 2 * low or count
+        guess = next((k for k in range(low + 1, high) if forecast.snr_db(k) >= needed_db), further)
         least = low + max(1, low // STEP)
         most = high - max(1, high // NEAR) if high <= count else count
         k = min(max(guess, least), max(most, low + 1))

@@ -35,7 +35,6 @@ class SearchOutcome:
             or "exhausted".
         first_bad: where 8 bits first miss the goal; None if they reach it, or if there was no time to find out.
         shortfall: why the taken one misses the goal; None if it does not, or if there was no time to find out.
-        margin_db: by how much the taken one had to exceed the goal on the pictures that choose.
     """
 
     goal: Goal
@@ -50,7 +49,6 @@ class SearchOutcome:
     float_latency_ms: float | None
     first_bad: FirstBadLayer | None = None
     shortfall: Shortfall | None = None
-    margin_db: float = 0.0
 
     def goal_report(self) -> dict[str, Any] | None:
         """None if no goal was named."""
@@ -107,7 +105,7 @@ class SearchOutcome:
             "weak": score.weak.get(score.worst_output, 0),
             "floor_min_db": _round(score.floor_db if values else None),
             "altered_db": _round(self.taken.altered_db),
-            "margin_db": self.margin_db,
+            "refused": sum(one.misses_unseen for one in self.trail.candidates),
             "is_met": self.is_met if self.goal.kind == "snr" and values else None,
             "task": None,
         }

@@ -21,16 +21,12 @@ from app.conversion.toolchains.budget import LAST_RESORT_S, SEARCH_SHARE, Budget
 from app.conversion.toolchains.first_bad_layer import FirstBadLayer
 from app.conversion.toolchains.host.inputs import Samples
 from app.conversion.toolchains.host.quantization_plan import QuantizationPlan
-from app.conversion.toolchains.host.search.acceptance import (
-    holds,
-    level_db,
-    loss_most,
-)
+from app.conversion.toolchains.host.search.acceptance import level_db
 from app.conversion.toolchains.host.search.basis import basis_of
 from app.conversion.toolchains.host.search.candidate_builder import CandidateBuilder
 from app.conversion.toolchains.host.search.candidates import IN_FLOAT, Choice, Rewrites, TriedCandidate
 from app.conversion.toolchains.host.search.first_bad import MissedGoal, first_bad
-from app.conversion.toolchains.host.search.judge import Judge, Score
+from app.conversion.toolchains.host.search.judge import Judge
 from app.conversion.toolchains.host.search.ranges import METHODS
 from app.conversion.toolchains.host.search.recipe import choice_of, rewrites_of
 from app.conversion.toolchains.host.search.report import SearchOutcome
@@ -48,8 +44,6 @@ FIRST_METHODS = METHODS[:4]
 """Tried for all activations at once, first the one that a plain conversion takes; the others only for single ones."""
 ENOUGH_DB = 50.0
 """A candidate in 8 bits that holds the goal with so much is as good as any."""
-MARGINS_DB = (3.0, 6.0, 12.0, 24.0)
-"""By how much candidates have to exceed the goal where the pictures that report miss it, one after the other."""
 SMALL_PART_DB = 12.0
 """Where weights in 8 bits alone give so much more than all in 8 bits, exact ones would gain less than 0.3 dB."""
 FURTHER_REWRITES: Rewrites = ("smoothing", "channel_splitting")
@@ -112,33 +106,14 @@ class QuantizationSearch:
     def run(self) -> SearchResult:
         """Tries candidates until one is enough, or the time is up."""
         self._attempt_all(self._iterate_choices())
-        taken = self.trail.best
-        reported = self._report_score(taken)
-        for margin_db in MARGINS_DB:
-            is_unmet = self.goal.threshold is not None and taken.is_good and not self._is_met(reported)
-            if not is_unmet or not self.budget.allows(SEARCH_SHARE):
-                break
-            most = self._drop_most
-            spared = (
-                f"{margin_db:g} dB to spare" if most is None else f"{loss_most(most, margin_db):.2g} % of loss at most"
-            )
-            print(f"pictures that did not choose miss the goal: from now on with {spared}")
-            self.trials.raise_margin(taken, margin_db)
-            if not self.trail.best.is_good or self.trail.best.choice.tensors_16:
-                self._attempt_all(self.tensors.widened())
-            taken = self.trail.best
-            reported = self._report_score(taken)
-        return self._build_result(taken, reported)
-
-    def _is_met(self, reported: Score) -> bool:
-        """Whether the pictures that report reach the goal, as far as they show what it is about."""
-        shows_nothing = self.goal.kind == "drop" and reported.drop_percent is None
-        return bool(reported.values) and (shows_nothing or holds(self.goal, reported))
-
-    def _report_score(self, taken: TriedCandidate) -> Score:
-        """Returns the score on the pictures that report, each with a model whose ranges do not know it."""
-        parts = self.split.choose if self.split.report is None else [self.split.report]
-        return self.judge.judge(self.builder.of_part(taken.choice), parts).score
+        if self.goal.threshold is not None:
+            self.trials.confirm_best()
+        best = self.trail.best
+        may_be_cheaper = self.trials.is_confirming and not (best.is_good and best.choice.tensors_16 == 0)
+        if may_be_cheaper and self.budget.allows(SEARCH_SHARE):
+            print("pictures that did not choose miss the goal: from now on candidates have to reach it on them, too")
+            self._attempt_all(self.tensors.widened())
+        return self._build_result(self.trail.best)
 
     def _attempt_all(self, choices: Iterable[Choice]) -> None:
         """Until one is enough, or the time is up."""
@@ -166,9 +141,10 @@ class QuantizationSearch:
         is_better_free = self.goal.kind == "snr" and best.choice.tensors_16 == 0 and best.score.mean_db < ENOUGH_DB
         return not (is_better_free and self.budget.allows_more_of_the_same())
 
-    def _build_result(self, taken: TriedCandidate, reported: Score) -> SearchResult:
+    def _build_result(self, taken: TriedCandidate) -> SearchResult:
         basis = self.builder.basis(taken.choice, self.split.final)
-        is_met = self._is_met(reported)
+        reported = self.trials.report(taken.choice)
+        is_met = self.trials.is_met(reported)
         used_up = "last_resort" if self.budget.is_last_resort else "budget"
         ended_by = "exhausted" if self.budget.allows(SEARCH_SHARE) else used_up
         missed = None if is_met and taken.is_good else self._measure_shortfall(taken)
@@ -185,7 +161,6 @@ class QuantizationSearch:
             self.judge.float_latency_ms,
             self._find_first_bad(),
             missed,
-            self.trials.margin_db,
         )
         return SearchResult(
             self.builder.built(taken.choice, self.split.final),
@@ -200,11 +175,6 @@ class QuantizationSearch:
             outcome.judgement(),
             self.split.places(self.split.report),
         )
-
-    @property
-    def _drop_most(self) -> float | None:
-        """What the task may lose at most, in percent; None if that is not the goal."""
-        return self.goal.threshold if self.goal.kind == "drop" else None
 
     def _can_be_explained(self, candidate: TriedCandidate) -> bool:
         """Whether the goal is an SNR or a loss of the task, and that of the candidate is known."""
@@ -232,7 +202,8 @@ class QuantizationSearch:
 
     def _explain(self, candidate: TriedCandidate) -> MissedGoal:
         parts, has_time = (self.builder, self.judge, self.split), partial(self.budget.allows, 1.0)
-        return MissedGoal(*parts, candidate.choice, self.trials.goal_db, has_time, self._drop_most)
+        drop_most = self.goal.threshold if self.goal.kind == "drop" else None
+        return MissedGoal(*parts, candidate.choice, self.trials.goal_db, has_time, drop_most)
 
     # --- what is tried ----------------------------------------------------------------------------------
     def _iterate_choices(self) -> Iterator[Choice]:

@@ -6,12 +6,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from math import inf
 from typing import Any
 
 from app.conversion.toolchains.budget import SEARCH_SHARE, SENSITIVITY_SHARE, Budget
 from app.conversion.toolchains.host.calibration import Range
 from app.conversion.toolchains.host.search import mixed_precision, sensitivity
-from app.conversion.toolchains.host.search.acceptance import MARGIN_DB, level_db
+from app.conversion.toolchains.host.search.acceptance import level_db
 from app.conversion.toolchains.host.search.boundary import boundaries
 from app.conversion.toolchains.host.search.candidate_builder import CandidateBuilder
 from app.conversion.toolchains.host.search.candidates import WORTH_DB, Choice, Rewrites, TriedCandidate
@@ -75,6 +76,11 @@ class TensorSearch:
         """Whose pictures calibrate what is judged first."""
         return self._split.calibrating(self._split.choose[0])
 
+    @property
+    def _needed_db(self) -> float:
+        """SNR that is about sufficient; no SNR tells what the pictures that report accept."""
+        return inf if self._trials.is_confirming else self._trials.goal_db
+
     def own_ranges(self) -> Iterator[Choice]:
         """The best in 8 bits with the range for each activation that suits it best."""
         base = self._trials.best_narrow.choice
@@ -107,8 +113,8 @@ class TensorSearch:
             self._widen(base, is_last=True)
         if not self._trials.trail.best.is_good and boundary is not base:
             self._widen(boundary, is_last=True)
-        if not self._trials.trail.best.is_good and self._trials.margin_db == MARGIN_DB:
-            # values up to 10¹¹ leave no levels to spare; where more than the goal is required, some held it already
+        if not self._trials.trail.best.is_good and not self._trials.is_confirming:
+            # values up to 10¹¹ leave no levels to spare; where only the pictures that report miss the goal, they do
             self._widen(base, is_last=True, has_headroom=False)
         if not self._trials.trail.best.is_good:  # a mask of −1e9 beside numbers of about one needs more than 16 bits
             self._widen(base, is_last=True, is_float=True)
@@ -176,7 +182,7 @@ class TensorSearch:
                 return None
             forecast.learn(count, tried.score.mean_db)
             picture = tried.score.lowest_picture
-            if not is_last and picture is not None and not tried.is_good and level_db(tried) >= self._trials.needed_db:
+            if not is_last and picture is not None and not tried.is_good and level_db(tried) >= self._trials.goal_db:
                 hardest.append(picture)
                 return None
             return tried.is_good, level_db(tried)
@@ -191,7 +197,7 @@ class TensorSearch:
             if 0 < count < len(expected) and one.choice == choice_of(count):
                 known[count] = one.is_good, level_db(one)
                 forecast.learn(count, one.score.mean_db)
-        mixed_precision.fewest(expected, level_db(base), self._trials.needed_db, attempt, known)
+        mixed_precision.fewest(expected, level_db(base), self._needed_db, attempt, known)
         return hardest[0] if hardest else None
 
     def _release(self) -> None:
@@ -222,7 +228,7 @@ class TensorSearch:
             forecast.learn(count, tried.score.mean_db)
             return tried.is_good, level_db(tried)
 
-        mixed_precision.fewest(expected, level_db(base), self._trials.needed_db, attempt)
+        mixed_precision.fewest(expected, level_db(base), self._needed_db, attempt)
 
     def _attempt_in_time(self, choice: Choice, expected_db: float) -> TriedCandidate | None:
         """Returns the candidate that was tried; None without time, or where it cannot be made."""

@@ -45,18 +45,15 @@ class Trials:
         self._builder, self._judge, self._goal, self._tell = builder, judge, goal, tell
         self._journal = journal
         self._parts, self._first_parts, self._final = split.choose, split.calibrating(split.choose[0]), split.final
+        self._reporting = split.choose if split.report is None else (split.report,)
+        self._reported: dict[Choice, Score] = {}
         self.trail = Trail(is_by_task=goal.kind == "drop")
-        self.margin_db = MARGIN_DB
-        """By how much a candidate has to exceed the goal."""
+        self.is_confirming = False
+        """Whether candidates have to reach the goal on the pictures that report, too."""
 
     @property
     def goal_db(self) -> float:
         return self._goal.threshold if self._goal.kind == "snr" and self._goal.threshold else SNR_DB_MIN
-
-    @property
-    def needed_db(self) -> float:
-        """SNR of which `level_db` is to be at least so much."""
-        return self.goal_db + self.margin_db - MARGIN_DB
 
     @property
     def best_narrow(self) -> TriedCandidate:
@@ -83,11 +80,13 @@ class Trials:
         row = self._journal.remember(f"candidate {json.dumps(choice.steps())}", lambda: self._judge_once(choice))
         score, altered_db = Score.from_json(row["score"], self._judge.pictures), row["altered_db"]
         is_near = self._is_near(score)
+        is_good = is_near and self._is_assured(altered_db)
+        is_refused = is_good and self.is_confirming and not self.is_met(self.report(choice))
         candidate = TriedCandidate(
             len(self.trail.candidates),
             choice,
             score,
-            is_near and self._is_assured(altered_db),
+            is_good and not is_refused,
             is_near,
             row["tensors"],
             row["size_bytes"],
@@ -95,6 +94,7 @@ class Trials:
             altered_db,
             min(score.assured_db, inf if altered_db is None else altered_db),
             expected_db,
+            is_refused,
         )
         self.trail.add(candidate)
         self._tell(f"candidate {candidate.id}: {candidate.summary}")
@@ -129,24 +129,30 @@ class Trials:
         model = self._builder.built(choice, self._final)
         return self._judge.judge(lambda _: model, self._parts, needs_task=self._needs_task).score
 
-    def raise_margin(self, missed: TriedCandidate, margin_db: float) -> None:
-        """Has all candidates exceed the goal by more.
+    def confirm_best(self) -> None:
+        """Refuses the best candidates until one reaches the goal on the pictures that report, too. If the first does
+        not, all later ones have to."""
+        while (best := self.trail.best).is_good and not self.is_met(self.report(best.choice)):
+            self.is_confirming, best.is_good, best.misses_unseen = True, False, True
 
-        Args:
-            missed: reaches the goal on the pictures that choose, and misses it on those that report.
-            margin_db: by how much candidates have to exceed the goal from now on.
-        """
-        self.margin_db, missed.misses_unseen = margin_db, True
-        for one in self.trail.candidates:
-            one.holds_as_given = one.holds_as_given and self._is_near(one.score)
-            one.is_good = one.is_good and one.holds_as_given and self._is_assured(one.altered_db)
-        missed.is_good = False
+    def report(self, choice: Choice) -> Score:
+        """Returns the score on the pictures that report, each with a model whose ranges do not know it."""
+        if choice not in self._reported:
+            is_by_task, build = self.trail.is_by_task, self._builder.of_part(choice)
+            judged = self._judge.judge(build, self._reporting, needs_task=lambda _: is_by_task)
+            self._reported[choice] = judged.score
+        return self._reported[choice]
+
+    def is_met(self, reported: Score) -> bool:
+        """Returns whether the pictures that report reach the goal, as far as they show what it is about."""
+        shows_nothing = self.trail.is_by_task and reported.drop_percent is None
+        return bool(reported.values) and (shows_nothing or holds(self._goal, reported))
 
     def _is_near(self, score: Score) -> bool:
-        return score.is_whole and holds(self._goal, score, self.margin_db)
+        return score.is_whole and holds(self._goal, score, MARGIN_DB)
 
     def _is_assured(self, altered_db: float | None) -> bool:
-        return self._goal.kind != "snr" or altered_db is None or altered_db >= self.needed_db - ALTERED_SLACK_DB
+        return self._goal.kind != "snr" or altered_db is None or altered_db >= self.goal_db - ALTERED_SLACK_DB
 
     def _may_be_best(self, score: Score) -> bool:
         """Among those in 8 bits: what is sure of altered pictures, too, is no more than what is sure of these."""

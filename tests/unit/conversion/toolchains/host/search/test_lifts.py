@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -283,3 +284,15 @@ def test_a_picture_that_is_measured_later_joins_those_before() -> None:
     assert [one.tensor for one in joined] == ["one"]
     assert joined[0].noise.tolist() == [[0.01], [0.5], [0.5]]
     assert joined[0].usual_noise.tolist() == [[0.1], [0.5], [0.5]]
+
+
+def test_where_no_snr_tells_what_suffices_the_number_is_doubled_and_then_bisected() -> None:
+    tried = list[int]()
+
+    def attempt(count: int) -> tuple[bool, float]:
+        tried.append(count)
+        return count >= 92, 30.0
+
+    expected = [20.0 + count for count in range(166)]
+    assert mixed_precision.fewest(expected, 20.0, math.inf, attempt, {20: (False, 30.0)}) in range(92, 104)
+    assert tried[:4] == [40, 80, 160, 120] and len(tried) <= 7
