@@ -193,6 +193,8 @@ class NodeReport:
     """Why the newest order could not be stored; empty: all were stored."""
     report_problem: str = ""
     """Why the newest report of a worker could not be stored, so that the worker still has it; empty: all were."""
+    delivery_problem: str = ""
+    """Why the web server does not take reports, which wait on the disk of the node; empty: it takes them."""
     lost_reports: int = 0
     """How many stored reports of its workers its agent has dropped since it was set up, because too many were waiting
     while the web server was away."""
@@ -215,8 +217,8 @@ class NodeReport:
     """The part of `cpu` that the processes of its workers use, by kind of work; empty for an old agent."""
 
     @property
-    def storage_problems(self) -> tuple[str, str]:
-        return self.order_problem, self.report_problem
+    def storage_problems(self) -> tuple[str, str, str]:
+        return self.order_problem, self.report_problem, self.delivery_problem
 
 
 WORKER_REPORT = JsonForm(WorkerReport)

@@ -182,6 +182,8 @@ class NodeAnswer(BaseModel):
     """Why the node could not store what it was last told to run; empty: it could."""
     report_problem: str
     """Why the node cannot store what its workers report, which they keep meanwhile; empty: it can."""
+    delivery_problem: str
+    """Why the web server does not take its reports, which wait on its disk, as for lack of room; empty: it does."""
     lost_reports: int
     """How many stored reports of its workers its agent has dropped because too many waited for the web server."""
     lost_reports_at: str

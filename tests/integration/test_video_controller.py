@@ -283,6 +283,23 @@ def test_the_jobs_of_a_node_that_cannot_store_results_are_flagged_until_it_can(e
     assert types(env, job.uid)[-1] == "NodeRoom"
 
 
+def test_the_jobs_of_a_node_whose_reports_are_not_taken_are_flagged_until_they_are(env: Env) -> None:
+    job = env.running()
+    env.settle()
+    env.woken.clear()
+    env.delivery_problem = "The store is full"
+    env.report()
+    assert job.uid in env.woken
+    for _ in range(2):
+        env.settle()
+    assert (env.job(job.uid).flags, env.job(job.uid).state) == (("undelivered",), JobState.EXEC)
+    assert types(env, job.uid).count("Undelivered") == 1
+    assert "The store is full" in env.jobs.events(USER, job.uid)[-1].message
+    env.delivery_problem = ""
+    env.settle()
+    assert (env.job(job.uid).flags, types(env, job.uid)[-1]) == ((), "Delivered")
+
+
 def test_a_runner_that_cannot_run_is_told_of_once(env: Env) -> None:
     job = env.running()
     key = WorkKey(JOBS, job.uid, PART)

@@ -237,6 +237,7 @@ class NodeAgent:
             workers=workers,
             order_problem=self._link.order_problem,
             report_problem=self._outbox.problem,
+            delivery_problem=self._outbox.delivery_problem,
             lost_reports=reports.lost.count,
             lost_reports_at=reports.lost.last_at,
             refused_reports=reports.refused.count,

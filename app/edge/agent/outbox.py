@@ -38,15 +38,17 @@ class Outbox:
 
     Attributes:
         problem: why the newest report could not be stored; empty: it was.
+        delivery_problem: why the web server, which answers, does not take what is stored; empty: it does.
     """
 
     def __init__(self, store: ReportStore, web: WebClient, on_problem: Callable[[], None] = lambda: None) -> None:
-        """on_problem: called when `problem` has changed."""
+        """on_problem: called when `problem` or `delivery_problem` has changed."""
         self._store = store
         self._web = web
         self._on_problem = on_problem
         self._wake_up = asyncio.Event()
         self.problem = ""
+        self.delivery_problem = ""
 
     def push(self, path: str, body: bytes, content_type: str, *, replaces: str = "") -> None:
         """Store a report and send it in its turn.
@@ -77,6 +79,16 @@ class Outbox:
         self.problem = problem
         self._on_problem()
 
+    def _note_delivery(self, problem: str) -> None:
+        if problem == self.delivery_problem:
+            return
+        if problem:
+            logger.warning("Reports wait, since the web server does not take them: %s", problem)
+        else:
+            logger.info("The web server takes reports again")
+        self.delivery_problem = problem
+        self._on_problem()
+
     def wake(self) -> None:
         """Retry now, since the web is reachable again."""
         self._wake_up.set()
@@ -88,10 +100,13 @@ class Outbox:
             self._wake_up.clear()
             try:
                 await self._send_all()
+                self._note_delivery("")
                 backoff.reset()
                 await self._wake_up.wait()
             except (Unreachable, ApiError, sqlite3.OperationalError) as error:  # the last case: a full disk
                 logger.debug("Reports wait for the web: %s", error)
+                if isinstance(error, ApiError) and error.status > 500:
+                    self._note_delivery(error.message.rstrip("."))
                 await self._pause(backoff.next_s())
 
     async def _send_all(self) -> None:

@@ -100,6 +100,7 @@ def _observe(service: Service, role: Role, state: ObservedState) -> ObservedWork
         model=model,
         order_problem=node.report.order_problem if node is not None else "",
         report_problem=node.report.report_problem if node is not None else "",
+        delivery_problem=node.report.delivery_problem if node is not None else "",
     )
 
 

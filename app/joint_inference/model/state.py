@@ -39,6 +39,8 @@ class ObservedWorker:
     """Why its node could not store the newest order; empty if it could."""
     report_problem: str = ""
     """Why its node cannot store what the worker reports; empty if it can."""
+    delivery_problem: str = ""
+    """Why the web server does not take what its node reports; empty if it does."""
 
     @property
     def is_serving(self) -> bool:
@@ -148,9 +150,9 @@ def _make_serving(service: Service, edge: ObservedWorker, cloud: ObservedWorker)
     condition = _make_asking(service, edge, cloud)
     if end is not None and condition.reason is Reason.SERVING:
         return Condition(RUNNING, Reason.DEGRADED, f"{end.message}\n{OTHERS_GO_ON}")
-    if edge.report_problem and condition.reason is Reason.SERVING:
-        return Condition(RUNNING, Reason.DEGRADED, _explain_not_reported(edge))
-    return with_trouble(condition, edge.broadcast_trouble)
+    for trouble in (_explain_not_reported(edge), edge.broadcast_trouble):
+        condition = with_trouble(condition, trouble)
+    return condition
 
 
 def with_trouble(condition: Condition, trouble: str) -> Condition:
@@ -227,10 +229,18 @@ def _explain_not_stored(worker: ObservedWorker) -> str:
 
 
 def _explain_not_reported(worker: ObservedWorker) -> str:
-    return (
-        f"The node {worker.node!r} cannot store what its workers report: {worker.report_problem}.\n"
-        "They go on, and keep their newest results in memory until it can."
-    )
+    """Returns why results are missing here; empty: none are."""
+    if worker.report_problem:
+        return (
+            f"The node {worker.node!r} cannot store what its workers report: {worker.report_problem}.\n"
+            "They go on, and keep their newest results in memory until it can."
+        )
+    if worker.delivery_problem:
+        return (
+            f"The web server does not take what the node {worker.node!r} reports: {worker.delivery_problem}.\n"
+            "It waits on the disk of the node."
+        )
+    return ""
 
 
 def _format_version(name: Any, sha256: Any) -> str:

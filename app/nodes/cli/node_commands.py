@@ -36,6 +36,12 @@ def client_of(context: typer.Context, url: str | None) -> NodesClient:
     return NodesClient(url_of(context, url), token=token())
 
 
+PROBLEMS = {
+    "order_problem": "it cannot store what it is told to run",
+    "report_problem": "it cannot store what its workers report",
+    "delivery_problem": "its reports wait, since the web server does not take them",
+}
+"""Fields of a node in words."""
 SIDES = ("edge", "cloud", "host")
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the node.")]
 
@@ -182,7 +188,8 @@ def _format_node(node: JsonObject, now: datetime) -> str:
     labels, tls = text_of(node["labels"]), node["tls"]
     if tls["is_serving"]:
         running += f", encrypted until {tls['expires_at'][:10]}"
-    return f"{node['name']:32}  {node['side']:5}  {state:20}  {running}{f'  {labels}' if labels else ''}"
+    line = f"{node['name']:32}  {node['side']:5}  {state:20}  {running}{f'  {labels}' if labels else ''}"
+    return "\n  ".join([line, *(f"{text}: {node[name]}" for name, text in PROBLEMS.items() if node.get(name))])
 
 
 def _print_note(text: str) -> None:

@@ -94,7 +94,8 @@ class VideoJob:
     flags: tuple[str, ...] = ()
     """offline: its node is silent; degraded: a stage runs elsewhere than planned; no_signal: its source delivers no
     pictures; no_broadcast: its picture is not broadcast although it should be; node_full: its node cannot store
-    results; sink_stuck: one of its sinks has accepted nothing for minutes."""
+    results; undelivered: the web server does not take what its node reports; sink_stuck: one of its sinks has accepted
+    nothing for minutes."""
     no_signal_since: str | None = None
     reported_at: str | None = None
     memory: Mapping[str, Any] = field(default_factory=dict)

@@ -14,7 +14,7 @@ from app.nodes.model import OFFLINE_AFTER_S, Node, WorkerState, WorkKey
 from app.video import store
 from app.video.model.job import JOBS, JobState, VideoJob
 from app.video.service.orders import can_run, job_key
-from app.video.service.reports import NODE_FLAGS, NODE_FULL, OFFLINE
+from app.video.service.reports import NODE_FLAGS, NODE_FULL, OFFLINE, UNDELIVERED
 from app.video.service.resources import host_key
 from app.video.store import StoredJob
 
@@ -44,7 +44,7 @@ class NodeSnapshot:
         of_host = (host.state, host.address, served) if host else ()
         return NodeSnapshot(
             node.last_seen_at or "",
-            (node.address, node.side, str(offer), node.report.report_problem, *of_host),
+            (node.address, node.side, str(offer), *node.report.storage_problems, *of_host),
             runners,
         )
 
@@ -104,21 +104,28 @@ def changes_of(stored: StoredJob, nodes: Iterable[Node], now: datetime) -> list[
 
 
 def _of_own_node(job: VideoJob, own: Node | None) -> list[JobChange]:
-    """Whether it is silent, and whether it can store what the runner reports; if it is silent, that is not known."""
+    """Whether it is silent; if not, whether it can store and deliver what the runner reports."""
     if own is None:
         message = f"Its node {job.node} is silent. What it does is not known; it goes on with its last plan."
         flags = frozenset({*job.flags, OFFLINE})
         return [] if OFFLINE in job.flags else [JobChange(message, "Offline", flags=flags)]
-    problem = own.report.report_problem
-    flags = frozenset({*job.flags} - NODE_FLAGS | ({NODE_FULL} if problem else set()))
+    full, undelivered = own.report.report_problem, own.report.delivery_problem
+    problems = {flag for flag, problem in ((NODE_FULL, full), (UNDELIVERED, undelivered)) if problem}
+    flags = frozenset({*job.flags} - NODE_FLAGS | problems)
     changes = list[JobChange]()
     if OFFLINE in job.flags:
         changes.append(JobChange(f"Its node {job.node} is heard again.", "Online", flags=flags))
-    if problem and NODE_FULL not in job.flags:
-        message = f"Its node {job.node} cannot store results: {problem}. The newest wait in memory until it can."
+    if full and NODE_FULL not in job.flags:
+        message = f"Its node {job.node} cannot store results: {full}. The newest wait in memory until it can."
         changes.append(JobChange(message, "NodeFull", flags=flags))
-    if not problem and NODE_FULL in job.flags:
+    if not full and NODE_FULL in job.flags:
         changes.append(JobChange(f"Its node {job.node} can store results again.", "NodeRoom", flags=flags))
+    if undelivered and UNDELIVERED not in job.flags:
+        message = f"The web server does not take what its node {job.node} reports: {undelivered}. It waits on the node."
+        changes.append(JobChange(message, "Undelivered", flags=flags))
+    if not undelivered and UNDELIVERED in job.flags:
+        message = f"The web server takes what its node {job.node} reports again."
+        changes.append(JobChange(message, "Delivered", flags=flags))
     return changes
 
 

@@ -36,8 +36,8 @@ MOST_RESULTS = 1000
 MOST_ROWS = 2000
 MOST_CHARACTERS = 1 << 18
 MOST_SILENT_S = 30 * 86400.0
-OFFLINE, NODE_FULL = "offline", "node_full"
-NODE_FLAGS = frozenset({OFFLINE, NODE_FULL})
+OFFLINE, NODE_FULL, UNDELIVERED = "offline", "node_full", "undelivered"
+NODE_FLAGS = frozenset({OFFLINE, NODE_FULL, UNDELIVERED})
 """Flags that the node itself has given rise to, not the runner."""
 SINK_STUCK = "sink_stuck"
 LONGEST = {"node": 63, "stage": 64, "resolution": 16, "model": 64, "at": 32}

@@ -70,7 +70,7 @@ class Env:
         self.media_server = MEDIA_SERVER
         self.detail: dict[str, dict[str, Any]] = {name: {} for name in NODES}
         self.states: dict[WorkKey, WorkerState] = {}
-        self.report_problem = ""
+        self.report_problem = self.delivery_problem = ""
         self.videos: Mapping[str, Mapping[str, str]] = VIDEOS
         for name, side in NODES.items():
             container.nodes.register(name, side, now=self.now)
@@ -172,6 +172,7 @@ class Env:
             offers=offers,
             workers=workers,
             report_problem=self.report_problem,
+            delivery_problem=self.delivery_problem,
         )
         nodes.report(name, report, address=ADDRESS[name], version="1", now=self.now)
 

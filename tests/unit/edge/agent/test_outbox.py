@@ -137,18 +137,20 @@ class WithoutRoom(Listener):
 
 
 async def _tell_without_room(store: AgentStore, web: WithoutRoom) -> None:
-    outbox = Outbox(store.reports, cast(WebClient, web))
+    problems = list[str]()
+    outbox = Outbox(store.reports, cast(WebClient, web), lambda: problems.append(outbox.delivery_problem))
     outbox.push("/picture", b"old", "image/jpeg", replaces="picture:1")
     outbox.push("/rows", b"1", "text/plain")
     running = asyncio.create_task(outbox.run())
     await until_async(lambda: web.heard == [b"1"])
     outbox.push("/picture", b"new", "image/jpeg", replaces="picture:1")
     outbox.push("/rows", b"2", "text/plain")
-    await until_async(lambda: web.heard == [b"1", b"2"])
+    await until_async(lambda: web.heard == [b"1", b"2"] and outbox.delivery_problem == "The store is full")
     web.has_room = True
     outbox.wake()
-    await until_async(lambda: store.reports.oldest() is None)
+    await until_async(lambda: store.reports.oldest() is None and not outbox.delivery_problem)
     running.cancel()
+    assert problems == ["The store is full", ""]
 
 
 def test_a_picture_for_which_the_web_has_no_room_waits_and_holds_up_no_rows(tmp_path: Path) -> None:

@@ -268,6 +268,15 @@ def test_a_node_that_cannot_store_what_its_worker_reports_is_told_while_the_work
     assert "其磁碟已滿" in chinese and "記憶體" in chinese and "cannot" not in chinese
 
 
+def test_a_node_whose_reports_the_web_server_does_not_take_is_told() -> None:
+    edge = node("edge0", worker(Role.EDGE))
+    waiting = replace(edge, report=replace(edge.report, delivery_problem="The disk of the object store is full"))
+    condition = planned(waiting, node("cloud0", worker(Role.CLOUD))).condition
+    assert (condition.type, condition.reason) == (ConditionType.RUNNING, Reason.DEGRADED)
+    assert "does not take what the node 'edge0' reports: The disk of the object store is full." in condition.message
+    assert "磁碟" in filters(CHINESE)["written"](condition.message)
+
+
 def test_a_source_that_is_not_broadcast_degrades_a_service_that_serves() -> None:
     states = [{"source": "door", "is_sending": False, "problem": "refused"}, {"source": "yard", "is_sending": True}]
     starting = [{"source": "door", "is_sending": False, "problem": ""}]
