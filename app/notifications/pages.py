@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, cast
 
 from pydantic import BaseModel, BeforeValidator, Field
@@ -9,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from app.kit.clock import now, to_text
 from app.kit.errors import ModelmillError
 from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
@@ -100,15 +102,17 @@ def _render_page(
     given: TargetForm | None = None,
 ) -> Response:
     notifications, user = notifications_of(request), user_of(request)
-    targets = notifications.targets.of(user)
+    targets, deliveries = notifications.targets.of(user), notifications.outbox.newest(user)
     return render(
         request,
         "notifications/notifications.html",
         area="account",
         targets=targets,
         addresses={target.target_id: mask_address(target) for target in targets},
-        names={target.target_id: target.label or target.kind.value for target in targets},
-        deliveries=notifications.outbox.newest(user),
+        targets_by_id={target.target_id: target for target in targets},
+        deliveries=deliveries,
+        subjects={each.delivery_id: json.loads(each.body)["data"].get("name", "") for each in deliveries},
+        shown_at=to_text(now()),
         kinds=[kind for kind in Kind if kind is not Kind.EMAIL or notifications.targets.has_mail],
         events=list(EventKind),
         subject=subject,

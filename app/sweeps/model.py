@@ -82,6 +82,8 @@ class RowAnswer:
     problem: str
     is_best: bool
     """Whether no other row of the same model is better in both quality and size."""
+    is_waiting: bool = False
+    """Whether its job waits for a worker of the stage that its status names."""
 
 
 def merge_values(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from uuid import uuid4
 from pydantic import ValidationError
 
 from app.conversion.errors import JobFinished
-from app.conversion.model import JobRecord
+from app.conversion.model import JobRecord, StageState
 from app.conversion.options import Options
 from app.conversion.service import Conversion
 from app.conversion.service.batches import BatchModel, Variant
@@ -38,8 +38,13 @@ class SweepView:
     rows: tuple[RowAnswer, ...]
 
     @property
+    def ended(self) -> int:
+        """How many jobs have ended."""
+        return sum(row.status in _OVER for row in self.rows)
+
+    @property
     def has_ended(self) -> bool:
-        return all(row.status in _OVER for row in self.rows)
+        return self.ended == len(self.rows)
 
 
 _OVER = {"COMPLETED", "FAILED", "REFUSED", "CANCELLED", "GONE"}
@@ -269,6 +274,7 @@ def result_of(record: JobRecord) -> JsonObject:
         "rule_db": record.rule_db,
         "took_s": took_s,
         "problem": record.error.reason if record.error else "",
+        "is_waiting": record.current.state is StageState.QUEUED,
     }
 
 

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from app.bootstrap.container import Container
+from app.notifications.store.tables import deliveries
 from tests.harness.users import OURS, Within
 
 PAGE = "/ui/account/notifications"
@@ -22,7 +23,11 @@ def test_a_target_is_added_tested_switched_off_and_removed(web: Within, web_cont
     assert "Job failed" in page
     (target,) = web_container.notifications.targets.of("local")
     assert web.post(f"{PAGE}/{target.target_id}/test", headers=OURS).status_code == 303
-    assert "Waiting" in web.get(PAGE).text
+    with web_container.database.write() as conn:
+        conn.execute(deliveries.update().values(problem="it answered 500", due_at="2020-01-01T00:00:00.000Z"))
+    page = web.get(PAGE).text
+    assert "Waiting" in page and 'data-label="To">Webhook<' in page
+    assert "it answered 500<br>It is sent again within a minute." in page
     web.post(f"{PAGE}/{target.target_id}/switch", data={"is_enabled": "false"}, headers=OURS)
     assert not web_container.notifications.targets.get("local", target.target_id).is_enabled
     web.post(f"{PAGE}/{target.target_id}/remove", headers=OURS)

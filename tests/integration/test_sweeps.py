@@ -169,7 +169,7 @@ def test_the_pages_start_a_sweep_over_a_job_and_show_its_table(web: Within, cont
     answer = web.post("/ui/sweeps/new", data=fields, headers=OURS)
     assert answer.status_code == 303, answer.text
     page = web.get(answer.headers["location"]).text
-    assert "entropy, per tensor" in page
+    assert "entropy, per tensor" in page and "0 of 2 jobs have ended." in page
     assert "ranges" in web.get("/ui/sweeps").text
 
 

@@ -13,6 +13,7 @@ from app.kit.errors import BadInput
 LOOK_AGAIN_S = 0.5
 SOURCE = re.compile(r"[a-z][a-z0-9+.-]*://|models:/")
 """The beginning of what is no file; the service says which of these it fetches."""
+REGISTERED = re.compile(r"models:/([^/@]+)")
 
 
 class FetchFailed(BadInput):
@@ -27,9 +28,11 @@ def is_source(model: str) -> bool:
 
 
 def stem_of(model: str) -> str:
-    """The last word of a path or a source, without its ending."""
+    """The last word of a path or a source, without its ending and version."""
     if not is_source(model):
         return Path(model).stem
+    if registered := REGISTERED.match(model):
+        return registered[1]
     return Path(re.split(r"[/:]", model.partition("?")[0].rstrip("/"))[-1]).stem
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from app.conversion.model import Artifact, JobRecord, submitted
+from app.conversion.model import Artifact, JobRecord, StageState, submitted
 from app.conversion.options import HostQuantization, Options
 from app.sweeps.job_table import differences, rows_of
 
@@ -48,6 +48,13 @@ def test_a_row_has_the_size_and_latency_that_the_list_of_jobs_shows() -> None:
     )
     (of_bie,) = rows_of([replace(measured, stages={**measured.stages, "bie": bie})])
     assert (of_bie.size_bytes, of_bie.latency_ms, of_bie.rule_db) == (700, 1.5, 30.0)
+
+
+def test_a_job_that_waits_for_a_worker_is_told_from_one_that_runs() -> None:
+    queued = job("net", "m1", 30.0, 900)
+    running = replace(queued.stages["onnx"], state=StageState.RUNNING)
+    rows = rows_of([queued, replace(queued, stages={**queued.stages, "onnx": running})])
+    assert [(row.status, row.is_waiting) for row in rows] == [("ONNX", True), ("ONNX", False)]
 
 
 def test_a_model_whose_name_is_its_own_is_called_by_it_alone() -> None:
