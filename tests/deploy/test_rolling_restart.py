@@ -64,20 +64,6 @@ def test_a_worker_told_to_end_finishes_the_job_in_hand_and_takes_no_other(deploy
     assert [other.starts() for other in waiting] == [ONCE] * 3
 
 
-@pytest.mark.exhaustive  # tests/chaos/test_processes.py shows it, too
-def test_a_job_that_outlasts_the_grace_fails_with_the_reason(deployment: FaultDeployment) -> None:
-    worker = deployment.worker("bie", shutdown_grace_s="2")
-    job = in_bie(deployment)
-    worker.master.terminate()
-    assert worker.master.wait(PATIENCE_S) == 0
-    record = deployment.ended(job)
-    assert record.status == "FAILED"
-    assert record.error is not None
-    assert (record.error.step, record.error.reason) == ("bie", "the worker was shut down")
-    assert not deployment.work_folder(job).exists()
-    assert job.starts()["bie"] == 1
-
-
 def test_replacing_every_worker_one_by_one_under_a_queue_of_jobs_loses_none(deployment: FaultDeployment) -> None:
     deployment.living(*(deployment.launch("bie") for _ in range(2)))
     jobs, plan = list[Job](), {"onnx": "sleep:0.2", "bie": "sleep:0.8", "nef": "sleep:0.2"}

@@ -22,7 +22,6 @@ import pytest
 import yaml
 
 from app.bootstrap.container import Container
-from app.inference.prediction import Decoder
 from app.joint_inference.errors import ServiceNotFound
 from app.joint_inference.k8s_operator.handlers import registry_of, settings_of
 from app.joint_inference.k8s_operator.mirror import Mirror, is_news, merge_patch, without_theirs
@@ -30,7 +29,7 @@ from app.joint_inference.model.resource import KIND, PLURAL, SINGULAR
 from app.joint_inference.service.task_info import read_status
 from app.kit.cli.command import Exit
 from app.settings import Settings
-from tests.harness.api import classifying_model, small_model
+from tests.harness.api import classifying_model
 from tests.harness.joint.nodes import USER, Env, helmet
 from tests.harness.kubernetes import SAMPLE
 from tests.harness.until import PATIENCE_S, until_async
@@ -193,18 +192,6 @@ def running(resource: dict[str, Any]) -> bool:
     return current(resource.get("status") or {}) == ("Running", "Serving")
 
 
-@pytest.mark.exhaustive  # what a whole life tells is compared below, to the letter
-async def test_nothing_of_the_operators_own_is_in_the_status(cluster: Cluster, env: Env) -> None:
-    async with operator(cluster, env):
-        await put(cluster, helmet())
-        await until_async(lambda: here(env))
-        env.settle()
-        await until_async(lambda: current(status_in(cluster)) == ("Running", "Serving"))
-        service = env.container.joint.services.get(USER, "default", "helmet")
-        assert status_in(cluster) == service.status
-        assert service.annotations == {}
-
-
 async def test_what_is_no_service_is_failed_and_the_next_one_is_taken_all_the_same(cluster: Cluster, env: Env) -> None:
     wrong = helmet()
     del wrong["spec"]["edgeWorker"]["nodeName"]
@@ -231,22 +218,6 @@ async def test_a_change_that_is_no_service_leaves_the_one_before_as_it_was(clust
         assert "goes on as it was" in status_in(cluster)["conditions"][-1]["message"]
         assert status_in(cluster)["active"] == 2
         assert generation(env) == 1
-
-
-@pytest.mark.exhaustive  # as a decoder that does not fit, below
-async def test_models_for_different_tasks_are_refused_until_one_is_another(cluster: Cluster, env: Env) -> None:
-    models = env.container.models
-    models.remove(USER, "big-model")
-    models.add_upload(USER, "big-model", [small_model()], now=env.now, decoder=Decoder.CLASSIFIER)
-    models.remove(USER, "small-model")
-    models.add_upload(USER, "small-model", [small_model()], now=env.now, decoder=Decoder.YOLOX)
-    async with operator(cluster, env):
-        await put(cluster, helmet())
-        await until_async(lambda: current(status_in(cluster)) == ("Failed", "ModelsDiffer"))
-        assert here(env) == []
-        models.remove(USER, "big-model")
-        models.add_upload(USER, "big-model", [small_model()], now=env.now, decoder=Decoder.YOLOX)
-        await until_async(lambda: here(env) == ["helmet"])
 
 
 async def test_a_decoder_that_cannot_read_its_model_is_refused_until_the_model_is_another(env: Env) -> None:

@@ -55,16 +55,6 @@ def test_the_server_is_there_while_it_is_used(server: SftpServer) -> None:
         until(lambda: not servers(server), what="nobody is connected any more")
 
 
-@pytest.mark.exhaustive  # a session that lasts shows it below
-def test_the_next_connection_finds_the_same_server(patient: SftpServer) -> None:
-    patient.user("alice")
-    until(lambda: not servers(patient), what="the first has ended")
-    assert "datasets" in patient.batch("alice", "ls")
-    [one] = servers(patient)
-    assert "datasets" in patient.batch("alice", "ls")
-    assert servers(patient) == {one}
-
-
 def test_a_session_that_does_nothing_keeps_its_server(server: SftpServer) -> None:
     server.user("alice")
     until(lambda: not servers(server), what="the first has ended")

@@ -146,12 +146,6 @@ def test_a_task_has_the_fields_of_the_requirement(web: httpx.Client, scheduler: 
         assert web.get(task["links"][link]).status_code == (404 if link == "logs" else 200)
 
 
-def test_two_of_the_same_second_differ(web: httpx.Client) -> None:
-    with ThreadPoolExecutor(8) as pool:
-        ids = list(pool.map(lambda _: new(web), range(16)))
-    assert len(set(ids)) == 16
-
-
 def _converting(options: str) -> bytes:
     return f"{SCRIPT}convert: {{images: a.zip, options: {options}}}\n".encode()
 
@@ -350,13 +344,6 @@ def test_what_ray_may_have_is_being_stopped(web: httpx.Client, scheduler: Schedu
     assert answers[0].json() == answers[1].json() and answers[0].json()["state"] == "CANCELING"
     kinds = [event["event_type"] for event in web.get(f"{TASKS}/{task_id}/events").json()["events"]]
     assert kinds.count("CANCEL_REQUESTED") == 1
-
-
-@pytest.mark.parametrize("state", [State.SUCCEEDED, State.FAILED])
-def test_what_has_ended_cannot_be_cancelled(web: httpx.Client, scheduler: Scheduler, state: State) -> None:
-    task_id = new(web)
-    scheduler.bring(task_id, state)
-    assert code_of(web.post(f"{TASKS}/{task_id}/cancel")) == (409, "TASK_FINISHED")
 
 
 def test_what_ray_does_not_end_is_let_go_by_its_user_or_an_administrator_and_nobody_else(

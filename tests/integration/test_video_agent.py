@@ -150,13 +150,6 @@ def test_a_plan_reaches_the_runner_and_does_not_restart_it(web: ScriptedWeb, nod
     assert not psutil.pid_exists(second.pid)
 
 
-def test_a_job_on_a_video_that_is_not_here_is_refused(web: ScriptedWeb, node: VideoNode) -> None:
-    tell_job(web, video_id="4")
-    worker = web.until(JOB, state=FAILED)
-    assert worker.reason == "VideoNotFound"
-    assert "'4'" in worker.message
-
-
 def test_stages_come_with_their_models_and_do_not_restart_their_host(web: ScriptedWeb, node: VideoNode) -> None:
     first, second = (ModelCard(name, Format.ONNX, *web.keep(os.urandom(1000))) for name in ("first", "second"))
     web.tell(STAGES, "edge0", services_order(stages={"face_detection": stage("face_detection", first)}).content)

@@ -230,13 +230,6 @@ def test_what_is_typed_wrongly_is_said(
     assert word in capsys.readouterr().err
 
 
-def test_a_file_that_is_not_there_is_not_found(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert typed(monkeypatch, "submit", "/nowhere.json") == Exit.NOT_FOUND
-    assert "there is no file" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("content", ["{", "[]"])
 def test_a_file_that_is_no_json_object_is_refused(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, content: str

@@ -325,19 +325,6 @@ def test_a_plan_by_hand_is_in_force_at_once(env: Env) -> None:
         env.planning.give(USER, job.uid, conf, mapping, now=env.now)
 
 
-def test_only_the_newest_decisions_and_events_are_kept(env: Env) -> None:
-    job = env.submit()
-    with env.container.database.write() as conn:
-        for number in range(510):
-            decided = store.DecisionRecord("2026", number, "p", "period", "same", "", 1.0, "", None)
-            store.add_decision(conn, job.uid, decided)
-            store.add_event(conn, job.uid, "2026", type="Note", message=str(number))
-    decisions = env.jobs.decisions(USER, job.uid, limit=1000)
-    assert (len(decisions), decisions[0].seq, decisions[-1].seq) == (500, 509, 10)
-    events = env.jobs.events(USER, job.uid)
-    assert (len(events), events[-1].message) == (500, "509")
-
-
 def test_many_jobs_planned_at_once_each_get_their_plan(env: Env, policy_runner: PolicyRunner) -> None:
     """By the product's own policy, in its process."""
     jobs = [env.submit() for _ in range(20)]

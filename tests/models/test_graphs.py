@@ -10,7 +10,6 @@ import onnxruntime
 import pytest
 
 from app.conversion.errors import TruncatedModel
-from app.conversion.inspection import inspect_file
 from app.conversion.options import Chip
 from app.conversion.toolchains import graph
 from app.conversion.toolchains.graph import TensorSpec
@@ -46,12 +45,6 @@ def test_a_real_dynamic_model_runs_after_its_shape_was_given(shared_data: Path) 
     outputs = session.run(None, {"input": np.zeros((1, 3, 160, 160), np.float32)})
     assert outputs[0].shape == (1, 400, 1)
     assert graph.facts(model)["macs"] == 135598400 // 4
-
-
-def test_with_a_chip_the_operators_it_lacks_are_listed(shared_data: Path) -> None:
-    facts = inspect_file(shared_data / "models/face_rfb_320.onnx", Chip.KL520)
-    assert facts["chip"] == "520"
-    assert "Softmax" in [entry["operator"] for entry in facts["operators_probably_missing"]]
 
 
 def test_a_face_detector_has_its_tail_named_on_520(shared_data: Path) -> None:

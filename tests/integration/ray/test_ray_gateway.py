@@ -82,18 +82,6 @@ def test_a_program_that_fails_leaves_its_exit_code_and_its_last_words(gateway, e
     assert "before" in job.message
 
 
-@pytest.mark.exhaustive  # others are stopped here, and by tests/integration/ray/test_ray_faults.py
-def test_a_running_job_is_stopped(gateway):
-    submission_id = submitted(gateway, "sleep 1000")
-    reaching(gateway, submission_id, RayStatus.RUNNING)
-
-    gateway.stop(submission_id)
-
-    job = ended(gateway, submission_id)
-    assert (job.status, job.exit_code) == (RayStatus.STOPPED, None)
-    gateway.stop(submission_id)
-
-
 def test_a_job_that_waits_for_its_resources_is_pending_and_does_not_stop(gateway):
     submission_id = submitted(gateway, "true", gpus=9)
     gateway.stop(submission_id)

@@ -12,7 +12,6 @@ import pytest
 from app.cli.up.command import parse_workers
 from app.kit.cli.command import CannotStart
 from app.kit.files import lasting_key
-from app.kit.network.addresses import reachable_url
 from app.settings import load_settings
 from app.standalone import data_folder as folders
 from app.standalone.data_folder import DataFolder, Lock
@@ -99,11 +98,6 @@ def test_a_port_that_was_just_left_is_free():
 def test_an_address_that_is_not_ours_is_said_so():
     with pytest.raises(CannotStart, match=r"cannot listen on 192\.0\.2\.1"):
         require_free("192.0.2.1", 8080)
-
-
-@pytest.mark.parametrize(("host", "reached"), [("0.0.0.0", "127.0.0.1"), ("::", "[::1]"), ("box.local", "box.local")])
-def test_a_server_on_all_addresses_is_reached_by_the_loopback(host, reached):
-    assert reachable_url(host, 8080) == f"http://{reached}:8080"
 
 
 def test_workers_are_counted_per_stage_and_default_to_one():

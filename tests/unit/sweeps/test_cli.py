@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.kit.errors import BadRequest, NotFound
+from app.kit.errors import BadRequest
 from app.sweeps.cli import _document
 
 GOOD = "models:\n  - {model: a.onnx, images: p/}\noptions:\n  plain:\n"
@@ -24,8 +24,3 @@ def test_what_is_none_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "s.yaml").write_text(text)
     with pytest.raises(BadRequest):
         _document(tmp_path / "s.yaml")
-
-
-def test_a_file_that_is_not_there_is_not_found(tmp_path: Path) -> None:
-    with pytest.raises(NotFound):
-        _document(tmp_path / "missing.yaml")

@@ -14,11 +14,6 @@ typed = typed_in("joint")
 NOBODY = "http://127.0.0.1:1"
 
 
-def test_a_file_that_is_not_there_is_not_found_before_anything_is_asked(monkeypatch, capsys, tmp_path):
-    assert typed(monkeypatch, "apply", "-f", tmp_path / "no.yaml", "--url", NOBODY) == Exit.NOT_FOUND
-    assert "there is no file" in capsys.readouterr().err
-
-
 def test_a_folder_is_no_file(monkeypatch, tmp_path):
     assert typed(monkeypatch, "apply", "-f", tmp_path, "--url", NOBODY) == Exit.BAD_INPUT
 
