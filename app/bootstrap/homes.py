@@ -24,6 +24,7 @@ def homes_options(settings: Settings) -> HomesOptions:
         settings.home_quota_bytes,
         Retention(timedelta(days=settings.jobs_trash_after_days), timedelta(days=settings.jobs_purge_after_days)),
         quota_files=settings.home_quota_files,
+        mount=settings.homes_mount,
     )
 
 

@@ -144,6 +144,10 @@ def _make_full(_: str, __: str) -> ModelmillError:
     return HomeDiskFull("The disk of the data homes is full.", hint="Remove what is not needed, or tell the operator.")
 
 
+def _make_read_only(_: str, __: str) -> ModelmillError:
+    return HomeUnavailable("The disk of the data homes is read-only.", hint="Tell the operator.")
+
+
 def _make_denied(shown: str, _: str) -> ModelmillError:
     return HomeDenied(f"The service has no right to {shown}.", hint="Ask the operator to correct its owner or mode.")
 
@@ -171,7 +175,7 @@ _BY_ERRNO: dict[int, Callable[[str, str], ModelmillError]] = {
     errno.EFBIG: _make_full,
     errno.EACCES: _make_denied,
     errno.EPERM: _make_denied,
-    errno.EROFS: _make_denied,
+    errno.EROFS: _make_read_only,
     errno.ENAMETOOLONG: _make_too_long,
     errno.EINVAL: _make_unsuitable,
     errno.EILSEQ: _make_unsuitable,

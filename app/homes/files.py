@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
 
 from app.homes import names as file_names
-from app.homes.errors import FileMissing, HomeMissing, disk_errors, make_refusal
+from app.homes.errors import FileMissing, HomeMissing, HomeUnavailable, disk_errors, make_refusal
 from app.homes.home_paths import HomePath
 from app.homes.model import (
     COMMON,
@@ -61,6 +61,7 @@ class HomeFiles:
 
     def prepare(self) -> None:
         """Creates the shared folders, if they do not exist. Existing ones keep the operator's settings."""
+        self._check_mounted()
         with disk_errors(str(self.options.root)):
             self.options.root.mkdir(parents=True, exist_ok=True)
             with RootedDirectory.at(self.options.root, opener=self._opener) as root:
@@ -272,6 +273,7 @@ class HomeFiles:
             PathRefused: It cannot be opened.
         """
         inner = home_of(user)
+        self._check_mounted()
         try:
             with disk_errors(inner, field="user"):
                 home = RootedDirectory.at(self.options.root, inner, self._opener)
@@ -280,8 +282,16 @@ class HomeFiles:
         with home:
             yield home
 
+    def _check_mounted(self) -> None:
+        mount = self.options.mount
+        if mount is not None and not mount.is_mount():
+            raise HomeUnavailable(
+                f"The disk of the data homes is not mounted at {mount}.", hint="The operator has to mount it."
+            )
+
     @contextmanager
     def _open_common(self) -> Iterator[RootedDirectory]:
+        self._check_mounted()
         with disk_errors("the common folder"):
             common = RootedDirectory.at(self.options.root, COMMON, self._opener)
         with common:

@@ -95,6 +95,8 @@ class HomesOptions:
     """How long a measured usage is trusted."""
     quota_files: int = 0
     """Like quota_bytes, for the number of files and folders."""
+    mount: Path | None = None
+    """Where a disk has to be mounted for the homes to be used; None: this is not checked."""
 
     @property
     def prefix(self) -> str:

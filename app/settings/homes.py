@@ -18,6 +18,9 @@ class HomeSettings(WebSettings, HostSettings):
     homes_root: Path | None = None
     """Root of the data homes, {root}/users/{user} and {root}/common; default data_dir/homes. All processes that
     use them must see it: web server, scheduler, SFTP server and training."""
+    homes_mount: Path | None = None
+    """Mount point of the disk that the data homes are on, as /srv. While nothing is mounted there, they are not used,
+    instead of being made anew on the disk below; default: this is not checked."""
     homes_logical_root: str = Field(default="/private", pattern=r"^/[^/\x00]+(/[^/\x00]+)*$")
     """Name of that root in tasks and for users, and its path on an SFTPGo server."""
     home_quota_bytes: int = Field(default=0, ge=0)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -90,3 +92,41 @@ def test_a_data_home_on_a_full_disk(web: Within, env: Env, job: VideoJob) -> Non
         (entry,) = files.browse(USER, "datasets/door").entries
         lines = b"".join(files.read(USER, entry.path)).splitlines()
     assert [json.loads(line)["id"] for line in lines] == ROWS
+
+
+def test_a_data_home_on_a_disk_that_became_read_only(web: Within, env: Env, job: VideoJob) -> None:
+    home = env.container.settings.homes / "users" / USER
+    add(env, job.uid, SinkKind.FILE, "datasets/door")
+    with small_disk(home, "256k"):
+        take(env, job.uid, 2)
+        deliver(env, job.uid)
+        subprocess.run(["mount", "-o", "remount,ro", str(home)], check=True)
+        fill(env, job)
+        check_is_said(web, env, job, "The disk of the data homes is read-only")
+        subprocess.run(["mount", "-o", "remount,rw", str(home)], check=True)
+        empty(env, job)
+
+
+def test_a_data_home_whose_disk_is_gone_is_not_made_anew_below_it(
+    web: Within, env: Env, job: VideoJob, tmp_path: Path
+) -> None:
+    files, root = env.container.homes.files, env.container.settings.homes
+    files.options = replace(files.options, mount=root)
+    add(env, job.uid, SinkKind.FILE, "datasets/door")
+    with small_disk(tmp_path / "disk", "1m") as disk:
+        mounting, unmounting = ["mount", "--bind", str(disk), str(root)], ["umount", "--lazy", str(root)]
+        subprocess.run(mounting, check=True)
+        try:
+            take(env, job.uid, 2)
+            deliver(env, job.uid)
+            subprocess.run(unmounting, check=True)
+            below = list(root.rglob("*.jsonl"))
+            fill(env, job)
+            check_is_said(web, env, job, f"The disk of the data homes is not mounted at {root}")
+            assert below == list(root.rglob("*.jsonl")) == []
+            subprocess.run(mounting, check=True)
+            empty(env, job)
+            (file,) = root.rglob("*.jsonl")
+            assert [json.loads(line)["id"] for line in file.read_text().splitlines()] == ROWS
+        finally:
+            subprocess.run(unmounting, check=False)

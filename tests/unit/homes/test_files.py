@@ -14,6 +14,7 @@ import pytest
 from app.homes.errors import (
     FileMissing,
     HomeMissing,
+    HomeUnavailable,
     NameTaken,
     NotAFile,
     NotAFolder,
@@ -98,6 +99,19 @@ def test_who_has_no_home_is_told_so(files: HomeFiles) -> None:
         files.browse("carol")
     with pytest.raises(PathRefused, match="user"):
         files.browse("../users/bob")
+
+
+def test_without_its_disk_nothing_is_read_or_made(files: HomeFiles, root: Path) -> None:
+    unmounted = HomeFiles(HomesOptions(root, mount=root))
+    for use in (
+        lambda: unmounted.create("carl"),
+        lambda: unmounted.browse("alice"),
+        lambda: unmounted.common().info(""),
+    ):
+        with pytest.raises(HomeUnavailable, match=f"is not mounted at {root}"):
+            use()
+    assert not (root / "users/carl").exists()
+    HomeFiles(HomesOptions(root, mount=Path("/proc"))).create("carl")
 
 
 def test_a_folder_lists_folders_first_and_links_as_links(files: HomeFiles, home: Path) -> None:
