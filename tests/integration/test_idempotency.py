@@ -8,7 +8,6 @@ from typing import Any
 from uuid import uuid4
 
 import httpx
-import pytest
 
 from app.accounts.model import Role
 from app.kit.web.idempotency import HEADER, REPLAYED
@@ -110,26 +109,24 @@ def test_of_many_twins_at_once_comes_one_job(api: Api) -> None:
     assert api.http.post("/jobs", json=body, headers=once).json() == made[0].json()
 
 
-@pytest.mark.parametrize(
-    ("path", "body"),
-    [
-        ("/api/v2/me/tokens", {"label": "mine", "scopes": ["read"]}),
-        ("/api/v2/users", {"name": "alice", "role": Role.USER.value}),
-        ("/api/v2/users/local/tokens", {"label": "theirs", "scopes": ["read"]}),
-        ("/neptune/nodes", {"name": "edge0", "side": "edge"}),
-        ("/api/v2/files/folders", {"path": "datasets/new"}),
-        ("/uploads/presign", {"model": True, "images": True}),
-    ],
-)
-def test_what_lives_in_the_database_or_on_the_disk_is_created_once_too(
-    settings: Settings, path: str, body: dict[str, Any]
-) -> None:
+CREATED = {
+    "/api/v2/me/tokens": {"label": "mine", "scopes": ["read"]},
+    "/api/v2/users": {"name": "alice", "role": Role.USER.value},
+    "/api/v2/users/local/tokens": {"label": "theirs", "scopes": ["read"]},
+    "/neptune/nodes": {"name": "edge0", "side": "edge"},
+    "/api/v2/files/folders": {"path": "datasets/new"},
+    "/uploads/presign": {"model": True, "images": True},
+}
+
+
+def test_what_lives_in_the_database_or_on_the_disk_is_created_once_too(settings: Settings) -> None:
     with within(settings) as web:
-        first, again = (web.post(path, json=body, headers=KEY) for _ in range(2))
-        assert first.status_code == 201, first.text
-        assert (again.status_code, again.json()) == (201, first.json())
-        other = web.post(path, json={**body, "and": "more"}, headers=KEY)
-        assert (other.status_code, other.json()["error"]["code"]) == (409, "IDEMPOTENCY_KEY_REUSED")
+        for path, body in CREATED.items():
+            first, again = (web.post(path, json=body, headers=KEY) for _ in range(2))
+            assert first.status_code == 201, first.text
+            assert (again.status_code, again.json()) == (201, first.json()), path
+            other = web.post(path, json={**body, "and": "more"}, headers=KEY)
+            assert (other.status_code, other.json()["error"]["code"]) == (409, "IDEMPOTENCY_KEY_REUSED"), path
 
 
 KEY = {HEADER: "once"}

@@ -169,15 +169,14 @@ def pair(web: Within, **decoders: Decoder) -> None:
         container.models.add_upload(user, f"{name}-model", chunks, now=now(), decoder=decoder)
 
 
-@pytest.mark.parametrize("interface", INTERFACES)
-def test_models_for_different_tasks_are_refused_with_the_reason(web: Within, interface: str) -> None:
+def test_models_for_different_tasks_are_refused_with_the_reason(web: Within) -> None:
     pair(web, small=Decoder.YOLOX, big=Decoder.CLASSIFIER)
-    answer = send(web, interface, yaml.safe_dump(helmet(NAME)))
-    assert answer.status_code == 422
-    assert "finds boxes" in answer.text and "classes apart" in answer.text
-    if interface == "kubernetes":
-        (cause,) = answer.json()["details"]["causes"]
-        assert cause["field"] == "spec.cloudWorker.model.name"
+    answers = {interface: send(web, interface, yaml.safe_dump(helmet(NAME))) for interface in INTERFACES}
+    assert {answer.status_code for answer in answers.values()} == {422}
+    for interface, answer in answers.items():
+        assert "finds boxes" in answer.text and "classes apart" in answer.text, interface
+    (cause,) = answers["kubernetes"].json()["details"]["causes"]
+    assert cause["field"] == "spec.cloudWorker.model.name"
     assert stored(web) == []
 
 

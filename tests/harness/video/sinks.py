@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
@@ -34,9 +35,10 @@ class Receiver:
 
 
 @contextmanager
-def running_receiver() -> Iterator[Receiver]:
+def running_receiver(context: ssl.SSLContext | None = None) -> Iterator[Receiver]:
+    """context: for HTTPS."""
     receiver = Receiver()
-    with served(receiver.answer) as url:
+    with served(receiver.answer, context=context) as url:
         receiver.url = f"{url}/rows"
         yield receiver
 

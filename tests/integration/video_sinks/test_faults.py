@@ -33,7 +33,7 @@ from tests.harness.kafka import Tansu, messages
 from tests.harness.mosquitto import PATIENCE_S, Mosquitto
 from tests.harness.valkey import Valkey
 from tests.harness.video.nodes import USER, Env
-from tests.harness.video.sinks import Receiver, add, deliver, sinks_of, state, take
+from tests.harness.video.sinks import Receiver, add, deliver, running_receiver, sinks_of, state, take
 
 HERE = read_networks("127.0.0.0/8")
 SECRET = "whsec_" + "A" * 44
@@ -66,20 +66,18 @@ def strangers(tmp_path: Path) -> tuple[Path, Path]:
 
 def test_a_broker_whose_certificate_nobody_knows_gets_no_password(strangers: tuple[Path, Path], tmp_path: Path) -> None:
     certificate, key = strangers
-    with Mosquitto(tmp_path, options=[f"certfile {certificate}", f"keyfile {key}"], is_encrypted=True) as tls:
+    with Mosquitto(tmp_path, options=[f"certfile {certificate}", f"keyfile {key}"]) as tls:
         sender = MqttSender(HERE, try_s=20)
         problem = sender.send(sink_at(SinkKind.MQTT, f"mqtts://me:secret@localhost:{tls.port}/a"), [DELIVERY])
     assert "certificate verify failed" in problem
 
 
-def test_a_webhook_whose_certificate_nobody_knows_is_not_sent_to(
-    receiver: Receiver, strangers: tuple[Path, Path]
-) -> None:
+def test_a_webhook_whose_certificate_nobody_knows_is_not_sent_to(strangers: tuple[Path, Path]) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(*strangers)
-    receiver.server.socket = context.wrap_socket(receiver.server.socket, server_side=True)
-    url = receiver.url.replace("http://127.0.0.1", "https://localhost")
-    assert "certificate verify failed" in HttpSender(HERE, try_s=20).send(sink_at(SinkKind.HTTP, url), [DELIVERY])
+    with running_receiver(context) as receiver:
+        url = receiver.url.replace("127.0.0.1", "localhost")
+        assert "certificate verify failed" in HttpSender(HERE, try_s=20).send(sink_at(SinkKind.HTTP, url), [DELIVERY])
     assert receiver.requests == []
 
 

@@ -67,7 +67,7 @@ def test_the_certificate_of_a_broker_has_to_be_of_a_known_authority_good_and_its
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "authority"))
     options = [f"certfile {tmp_path / 'certificate'}", f"keyfile {tmp_path / 'key'}"]
     sender = MqttSender(HERE, try_s=TRY_S)
-    with Mosquitto(tmp_path, options=options, is_encrypted=True) as broker:
+    with Mosquitto(tmp_path, options=options) as broker:
         problem = problem_of(sender, SinkKind.MQTT, f"mqtts://ann:{PASSWORD}@localhost:{broker.port}/a")
         assert reason in problem if reason else problem == ""
         if not reason:
