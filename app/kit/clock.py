@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import cache
 
 
 def now() -> datetime:
@@ -15,7 +16,16 @@ def now() -> datetime:
 def to_text(moment: datetime) -> str:
     """ISO 8601 in UTC with milliseconds: 2026-11-20T20:43:02.125Z. These texts sort by time."""
     in_utc = moment if moment.tzinfo is UTC else moment.astimezone(UTC)
-    return in_utc.isoformat(timespec="milliseconds")[: -len("+00:00")] + "Z"
+    text = _make_encoder()(in_utc)
+    return f"{text[1:24].decode()}Z" if in_utc.microsecond else f"{text[1:20].decode()}.000Z"
+
+
+@cache
+def _make_encoder() -> Callable[[datetime], bytes]:
+    """By msgspec, which needs a third of the time of isoformat, and is not imported before it is used."""
+    import msgspec
+
+    return msgspec.json.Encoder().encode
 
 
 def from_text(text: str) -> datetime:

@@ -9,6 +9,7 @@ from functools import cache
 from app.conversion.model.fields import artifact_fields, from_fields, reuse_fields, to_fields
 from app.conversion.model.record import (
     OUTPUT_KEYS,
+    STEPS,
     TERMINAL,
     TRANSITIONS,
     Artifact,
@@ -19,6 +20,7 @@ from app.conversion.model.record import (
     StageState,
     Status,
 )
+from app.kit.text import json_codec
 from app.kit.text.json_values import JsonObject
 
 STATUS_OF = {stage: Status(stage.value) for stage in Stage}
@@ -91,8 +93,8 @@ def succeeded(
         "versions": json.dumps(versions) if versions else "",
         **reuse_fields(reused_from, saved_s),
     }
-    whole = (stage.place + 1) * 100 // len(Stage)
-    output_text = json.dumps({**dict.fromkeys(OUTPUT_KEYS), **output})
+    whole = (stage.place + 1) * 100 // len(STEPS)
+    output_text = json_codec.encode({**dict.fromkeys(OUTPUT_KEYS), **output}).decode()
     return _make_change(stage, Event.SUCCEED, now, own, {"progress": str(whole), "output": output_text}, artifacts)
 
 

@@ -21,9 +21,9 @@ from app.conversion.model.record import (
     Status,
 )
 from app.conversion.options import Options
+from app.kit.text import json_codec
 
 ARTIFACT = "artifact:"
-from_json = json.JSONDecoder().raw_decode
 _EMPTY = ("{}", "[]")
 _STATUSES = {status.value: status for status in Status}
 _STAGES = {stage.value: stage for stage in Stage}
@@ -41,7 +41,7 @@ def to_fields(record: JobRecord) -> dict[str, str]:
         "stage": record.stage,
         "progress": str(record.progress),
         "finished_at": record.finished_at or "",
-        "output": json.dumps(record.output),
+        "output": json_codec.encode(record.output).decode(),
         "error": json.dumps(asdict(record.error)) if record.error else "",
         "tags": json.dumps(record.tags) if record.tags else "[]",
         "options": record.options.model_dump_json(exclude_defaults=True),
@@ -111,7 +111,7 @@ def _parse_options(text: str) -> Options:
 
 def _parse_parts(text: str | None) -> Any:
     """Of JSON text; most of them are empty."""
-    return from_json(text)[0] if text and text not in _EMPTY else {}
+    return json_codec.decode(text) if text and text not in _EMPTY else {}
 
 
 def _write_stage(stage: StageRecord) -> dict[str, str]:

@@ -220,7 +220,7 @@ class JobRecord:
     @property
     def progress(self) -> int:
         """0..100 over the whole job, the three stages counting equally."""
-        return sum(record.progress for record in self.stages.values()) // len(Stage)
+        return sum(record.progress for record in self.stages.values()) // len(STEPS)
 
 
 def submitted(

@@ -26,7 +26,6 @@ import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from json import JSONDecoder
 from typing import Any, Protocol, TypeVar
 
 import redis
@@ -39,10 +38,9 @@ from app.kit.queue.inline_worker import Inline
 from app.kit.queue.unsettled import MESSAGE_ID, FinalCall, Outcome, UnsettledMessages
 from app.kit.redis import record_scripts
 from app.kit.redis.connections import Command, ConnectionPool, RedisConnection, Script, as_map, database
+from app.kit.text import json_codec
 
 T = TypeVar("T")
-from_json = JSONDecoder().raw_decode
-"""A text as the brokers write it; json.loads takes five more steps."""
 MAX_BLOCK_S = 5.0
 """Maximum duration of the first wait after a message; less than the socket's timeout."""
 IDLE_BLOCKS = 4
@@ -107,7 +105,7 @@ class Delivery(MessageProxy):
     """
 
     def __init__(self, text: str) -> None:
-        fields = from_json(text)[0]
+        fields = json_codec.decode(text)
         vars(self).update(fields, args=tuple(fields["args"]), failed=False, _exception=None)
 
     @cached_property

@@ -35,7 +35,8 @@ def database(client: redis.Redis) -> int:
 
 def as_map(flat: Sequence[T]) -> dict[T, T]:
     """Converts the flat list of names and values of Redis' scripts and older protocol into a map."""
-    return dict(zip(flat[::2], flat[1::2], strict=True))
+    parts = iter(flat)
+    return dict(zip(parts, parts, strict=True))
 
 
 class RedisConnection:
