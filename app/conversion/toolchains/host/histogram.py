@@ -19,11 +19,13 @@ BINS = 4096
 ENTROPY_LEVELS = 128
 """Number of levels of |x| in 8 bits."""
 ENTROPY_STEP = 16
-"""Bins between two candidate thresholds; the time of the search is proportional to their number."""
+"""Bins between two candidate thresholds."""
+ABSENT = 1e-9
+"""Probability of what the 8-bit version does not have."""
 
 
 class Histogram:
-    """Counts of the values of one tensor over [-limit, limit], and the exact minimum and maximum."""
+    """Array of the values of one tensor over [-limit, limit], and the exact minimum and maximum."""
 
     def __init__(self) -> None:
         self.limit = 0.0
@@ -81,8 +83,8 @@ class Histogram:
         magnitudes[0] = magnitudes[1]
         if magnitudes.sum() == 0:
             return self.lowest, self.highest
-        candidates = range(ENTROPY_LEVELS, BINS // 2 + 1, ENTROPY_STEP)
-        best = min(candidates, key=lambda size: _compute_divergence(magnitudes, size))
+        sizes = np.arange(ENTROPY_LEVELS, BINS // 2 + 1, ENTROPY_STEP)
+        best = int(sizes[np.argmin(_compute_divergences(magnitudes, sizes))])
         return self._cut(self.limit * best / (BINS // 2))
 
     def _grow(self, reach: float) -> None:
@@ -105,19 +107,28 @@ class Histogram:
         return max(self.lowest, -threshold), min(self.highest, threshold)
 
 
-def _compute_divergence(magnitudes: npt.NDArray[np.float64], size: int) -> float:
-    """Returns the KL divergence of the first `size` bins, with outliers in the last one, from their 8-bit version."""
-    clipped = magnitudes[:size].copy()
-    present = clipped > 0
-    clipped[-1] += magnitudes[size:].sum()
-    edges = np.arange(ENTROPY_LEVELS) * size // ENTROPY_LEVELS
-    sums = np.add.reduceat(magnitudes[:size], edges)
-    filled = np.add.reduceat(present.astype(np.float64), edges)
+def _compute_divergences(magnitudes: Array, sizes: npt.NDArray[np.int64]) -> Array:
+    """Returns for each size the KL divergence of so many first bins, with outliers in the last one, from their 8-bit
+    version, which spreads the sum of each level evenly over those of its bins that have values."""
+    edges = np.arange(ENTROPY_LEVELS + 1) * sizes[:, None] // ENTROPY_LEVELS
+    sums = np.diff(_add_up(magnitudes)[edges])
+    filled = np.diff(_add_up(magnitudes > 0)[edges])
+    inside, last = sums.sum(axis=1), magnitudes[sizes - 1]
+    total = magnitudes.sum()
+    outside = total - inside
     level = np.divide(sums, filled, out=np.zeros_like(sums), where=filled > 0)
-    coarse = np.repeat(level, np.diff([*edges, size])) * present
-    if coarse.sum() == 0:
-        return float("inf")
-    p, q = clipped / clipped.sum(), coarse / coarse.sum()
-    support = p > 0
-    q = np.where(q > 0, q, 1e-9)
-    return float(np.sum(p[support] * np.log(p[support] / q[support])))
+    coarse = np.divide(level, inside[:, None], out=np.zeros_like(level), where=inside[:, None] > 0)
+    of_last = np.where(last > 0, coarse[:, -1], ABSENT)
+    fine = _add_up(_times_log(magnitudes))[sizes] - _times_log(last) + _times_log(last + outside)
+    crossed = (sums * np.log(np.where(sums > 0, coarse, 1.0))).sum(axis=1)
+    crossed += outside * np.log(np.where(of_last > 0, of_last, 1.0))
+    return np.where(inside > 0, (fine - crossed) / total - np.log(total), np.inf)
+
+
+def _add_up(values: npt.ArrayLike) -> Array:
+    """Returns the sums of the first 0, 1, … values."""
+    return np.concatenate([[0.0], np.cumsum(values, dtype=np.float64)])
+
+
+def _times_log(values: Array) -> Array:
+    return values * np.log(np.where(values > 0, values, 1.0))

@@ -187,7 +187,7 @@ class Judge:
         self.silent_powers = self._compute_silent_powers()
         """By output, the power below which it is nearly silent."""
         self._altered: dict[tuple[int, str], list[JudgedPicture]] = {}
-        self._sessions: tuple[Build | None, dict[int, tuple[Any, int]]] = (None, {})
+        self._sessions: tuple[Build | None, dict[int, tuple[Any, Any, int]]] = (None, {})
         self.float_latency_ms = quality.latency_ms(session, self.pictures[:1], LATENCY_RUNS)
 
     def _compute_silent_powers(self) -> dict[str, float]:
@@ -245,9 +245,10 @@ class Judge:
             self._sessions = build, {}
         sessions = self._sessions[1]
         if part not in sessions:
-            data = build(part).SerializeToString()
-            sessions[part] = open_session(data, 1, "all"), len(data)
-        return sessions[part]
+            model = build(part)
+            same = next((one for one in sessions.values() if one[0] is model), None)
+            sessions[part] = same or (model, open_session(data := model.SerializeToString(), 1, "all"), len(data))
+        return sessions[part][1:]
 
     def _alter_pictures(self, part: int, kind: str, count: int) -> list[JudgedPicture]:
         """Returns altered pictures with the float model's outputs."""

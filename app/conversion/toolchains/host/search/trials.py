@@ -45,8 +45,8 @@ class Trials:
         self._builder, self._judge, self._goal, self._tell = builder, judge, goal, tell
         self._journal = journal
         self._parts, self._first_parts, self._final = split.choose, split.calibrating(split.choose[0]), split.final
-        self._reporting = split.choose if split.report is None else (split.report,)
-        self._reported: dict[Choice, Score] = {}
+        self._report, self._reported = split.report, dict[Choice, Score]()
+        self._delivered: tuple[Choice, Build] | None = None
         self.trail = Trail(is_by_task=goal.kind == "drop")
         self.is_confirming = False
         """Whether candidates have to reach the goal on the pictures that report, too."""
@@ -126,8 +126,14 @@ class Trials:
 
     def _judge_as_delivered(self, choice: Choice) -> Score:
         """Returns the score of the model that would be delivered."""
-        model = self._builder.built(choice, self._final)
-        return self._judge.judge(lambda _: model, self._parts, needs_task=self._needs_task).score
+        return self._judge.judge(self._as_delivered(choice), self._parts, needs_task=self._needs_task).score
+
+    def _as_delivered(self, choice: Choice) -> Build:
+        """Returns what makes the model that would be delivered: the same as before if the choice is."""
+        if self._delivered is None or self._delivered[0] != choice:
+            model = self._builder.built(choice, self._final)
+            self._delivered = choice, lambda _: model
+        return self._delivered[1]
 
     def confirm_best(self) -> None:
         """Refuses the best candidates until one reaches the goal on the pictures that report, too. If the first does
@@ -138,9 +144,10 @@ class Trials:
     def report(self, choice: Choice) -> Score:
         """Returns the score on the pictures that report, each with a model whose ranges do not know it."""
         if choice not in self._reported:
-            is_by_task, build = self.trail.is_by_task, self._builder.of_part(choice)
-            judged = self._judge.judge(build, self._reporting, needs_task=lambda _: is_by_task)
-            self._reported[choice] = judged.score
+            is_by_task = self.trail.is_by_task
+            build = self._builder.of_part(choice) if self._report is None else self._as_delivered(choice)
+            parts = self._parts if self._report is None else (self._report,)
+            self._reported[choice] = self._judge.judge(build, parts, needs_task=lambda _: is_by_task).score
         return self._reported[choice]
 
     def is_met(self, reported: Score) -> bool:
