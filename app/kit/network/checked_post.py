@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 
 SECRET_BYTES = 32
+BROKEN = "the connection broke before there was an answer"
 
 
 def new_signing_secret() -> str:
@@ -58,7 +59,7 @@ async def http_post(url: str, body: bytes, headers: Mapping[str, str], networks:
     except httpx.ConnectError as error:
         raise NotSent(_explain_failure(error)) from error
     except (httpx.HTTPError, ValueError) as error:
-        raise NotSent(str(error) or type(error).__name__) from error
+        raise NotSent(str(error) or BROKEN) from error
     return answer
 
 
