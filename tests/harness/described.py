@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from http.cookiejar import DefaultCookiePolicy
 from typing import Any
 
 import hypothesis
+import pytest
 import requests
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
@@ -44,6 +45,22 @@ def part_of_upload(_: schemathesis.SerializationContext, value: Any) -> bytes:
 def document_of(url: str) -> Any:
     """Of a running service, ready to be tested against it."""
     return schemathesis.openapi.from_url(f"{url}/openapi.json")
+
+
+def trials(operations: Iterable[Operation]) -> list[Any]:
+    """Each operation with requests as described, and with others where something can be wrong. Without a body those are
+    requests for what there is not, as described ones are, or have a wrong query, which is read as with a body."""
+    return [
+        pytest.param(
+            operation,
+            mode,
+            id=f"{operation.method} {operation.path} {mode.value}",
+            marks=[pytest.mark.exhaustive] * (mode is MODES.NEGATIVE and not operation.body),
+        )
+        for operation in operations
+        for mode in MODES
+        if mode is MODES.POSITIVE or operation.body or operation.query or "{" in operation.path
+    ]
 
 
 def assert_answers_as_described(

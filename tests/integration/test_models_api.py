@@ -8,16 +8,12 @@ from typing import Any
 
 import httpx
 import pytest
-import schemathesis
 
 from app.bootstrap.container import assemble
 from app.conversion.model import JobRecord, Status
-from app.kit.web.operations import Operation
-from app.model_registry.api import OPERATIONS
 from tests.harness.api import Api, code_of, pngs, small_model, store_of, vector_model
 from tests.harness.conversion_jobs import finished_job
 from tests.harness.deployment import Deployment
-from tests.harness.described import MODES, assert_answers_as_described, document_of
 from tests.harness.users import make_users, person
 
 MODELS, NAMED, FILE = "/api/v2/models", "/api/v2/models/named", "/api/v2/models/file"
@@ -203,18 +199,3 @@ def test_what_a_real_conversion_made_is_a_model(api: Api) -> None:
     assert api.http.delete(f"/jobs/{done['job_id']}").status_code == 204
     assert api.http.get(model["links"]["file"]).content == content
     assert api.http.delete(model["links"]["model"]).status_code == 204
-
-
-@pytest.fixture(scope="module")
-def described(deployment: Deployment) -> Any:
-    return document_of(deployment.url)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("mode", MODES, ids=lambda mode: str(mode.value))
-@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: f"{operation.method} {operation.path}")
-def test_whatever_is_sent_the_answer_is_as_described(
-    described: Any, web: httpx.Client, operation: Operation, mode: schemathesis.GenerationMode
-) -> None:
-    bearer = {"Authorization": web.headers["authorization"]}
-    assert_answers_as_described(described, operation, mode, bearer)

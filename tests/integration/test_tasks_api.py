@@ -24,7 +24,7 @@ from app.training.model import FailureKind, Node, State, WaitingCode, WaitingRea
 from app.training.service import ClusterPicture, ClusterView, Holder
 from tests.harness.api import code_of, pngs, small_model, zipped
 from tests.harness.deployment import Deployment
-from tests.harness.described import MODES, assert_answers_as_described
+from tests.harness.described import assert_answers_as_described, trials
 from tests.harness.training.scheduler import AT, RAY, SCRIPT, TASKS, Scheduler, make_common, scheduler_of
 from tests.harness.users import Person, make_users, person, within
 
@@ -618,21 +618,8 @@ def test_what_is_answered_is_as_described(
         described[path][method].validate_response(answer)
 
 
-TRIED = [
-    pytest.param(
-        operation,
-        mode,
-        id=f"{operation.method} {operation.path} {mode.value}",
-        marks=[pytest.mark.exhaustive] * (mode is MODES.NEGATIVE and not operation.body),  # as in test_openapi
-    )
-    for operation in TRAINING.web().operations
-    for mode in MODES
-    if mode is MODES.POSITIVE or operation.body or operation.query or "{" in operation.path
-]
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(("operation", "mode"), TRIED)
+@pytest.mark.parametrize(("operation", "mode"), trials(TRAINING.web().operations))
 def test_whatever_is_asked_is_answered_as_described(
     described: Any, alice: Person, operation: Operation, mode: schemathesis.GenerationMode
 ) -> None:
