@@ -17,6 +17,7 @@ import numpy as np
 from app.inference.errors import DecoderMissing, SourceUnusable
 from app.inference.picture_codec import MAX_PIXELS
 from app.inference.prediction import Picture
+from app.inference.sources.camera_thread import CameraSilent, read_camera
 from app.inference.sources.containers import is_cut, is_empty
 from app.inference.sources.frames import LazyFrame
 from app.inference.sources.hardware_decoder import hardware_decoder
@@ -74,6 +75,20 @@ class Video:
         self.is_endless = live
 
     def frames(self) -> Generator[LazyFrame, None, None]:
+        if not self._is_device:
+            yield from self._read()
+            return
+        has_begun = False
+        try:
+            for lazy_frame in read_camera(self._place, self._read, TIMEOUT_S):
+                has_begun = True
+                yield lazy_frame
+        except CameraSilent:
+            if not has_begun:
+                raise self._refusal(_describe_silence()) from None
+            yield LazyFrame(f"{self._name} (its end)", None, reason=_describe_silence(), is_cut=True)
+
+    def _read(self) -> Generator[LazyFrame, None, None]:
         with self._open() as container:
             stream = container.streams.video[0]
             is_timed = not (self._live and container.format.flags & UNTIMED)
@@ -120,14 +135,16 @@ class Video:
                     )
                 )
             except (self._av.FFmpegError, PermissionError, SrtRefused) as error:
-                reason = self._explain_failure(error, time.monotonic() - began)
-                raise SourceUnusable(
-                    f"{self._name} cannot be opened as a video: {reason}",
-                    hint="Check that it is there, and that it is a video.",
-                ) from error
+                raise self._refusal(self._explain_failure(error, time.monotonic() - began)) from error
             if problem := _find_problem(container):
                 raise SourceUnusable(f"{self._name} {problem}{self._end()}", hint="Give another source.")
             yield container
+
+    def _refusal(self, reason: str) -> SourceUnusable:
+        return SourceUnusable(
+            f"{self._name} cannot be opened as a video: {reason}",
+            hint="Check that it is there, and that it is a video.",
+        )
 
     def _connect(self, opened: ExitStack) -> tuple[str | NamedPipe | SrtStream, dict[str, str]]:
         """Returns what FFmpeg reads, by its own means or by ours, and the options for it."""

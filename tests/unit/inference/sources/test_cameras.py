@@ -9,17 +9,23 @@ import pty
 import termios
 import threading
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, closing
+from itertools import count
 from pathlib import Path
 
 import pytest
 
 from app.edge.video.runner.source_reader import JobSource
 from app.inference.errors import SourceUnusable
-from app.inference.sources import open_source, open_video_source
+from app.inference.sources import open_source, open_video_source, video
 from app.inference.sources.facts import facts_of
+from tests.harness.until import until
+from tests.harness.written_video import writing
 
 CAPABILITY_VERSION = 0x20080522
 LIBC = ctypes.CDLL(None)
+PIPE_BYTES = 1 << 20
+"""More than is written, so that nobody has to wait for its reader."""
 
 
 def problem_of(source: str) -> str:
@@ -84,3 +90,56 @@ def test_one_that_another_program_has_open_is_said(terminal: tuple[int, str]) ->
     Path(path).chmod(0o666)
     fcntl.ioctl(descriptor, termios.TIOCEXCL)
     assert problem_without_rights(path).endswith(": another program has the camera open")
+
+
+class SilentCamera:
+    """A pipe that FFmpeg reads itself stands in, since its reader waits in the kernel as that of a camera does."""
+
+    def __init__(self, door: Path) -> None:
+        os.mkfifo(door)
+        self._door, self._held = door, os.open(door, os.O_RDWR)
+        fcntl.fcntl(self._held, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+        self._source = video.Video(str(door), "door", live=True)
+
+    def read(self) -> list[str]:
+        """Reasons why there is no further picture, after all of them; or why it cannot be opened."""
+        try:
+            with closing(self._source.frames()) as frames:
+                return [frame.reason for frame in frames if frame.read is None]
+        except SourceUnusable as error:
+            return [error.message]
+
+    def fill(self) -> AbstractContextManager[None]:
+        """Somebody gives pictures, and is silent then."""
+        return writing(self._door, 200)
+
+    def end(self) -> None:
+        os.close(self._held)
+
+
+def test_one_that_falls_silent_in_the_kernel_is_told_and_read_again_when_it_is_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(video, "TIMEOUT_S", 0.5)
+    monkeypatch.setattr(video, "CAMERA", "mpegts")
+    monkeypatch.setattr(Path, "is_fifo", lambda _: False)
+    silence = "it gave no picture for 0.5 s"
+    numbers = count()
+
+    def watch() -> SilentCamera | None:
+        camera = SilentCamera(tmp_path / f"door{next(numbers)}")
+        with camera.fill():
+            if camera.read() == [silence]:
+                return camera
+        camera.end()  # the machine was too busy to open it in this time
+        return None
+
+    camera = until(watch)
+    assert camera.read() == [f"door cannot be opened as a video: {silence}"]
+
+    def read_anew() -> list[str]:
+        with camera.fill():
+            return camera.read()
+
+    until(read_anew, [silence].__eq__)
+    camera.end()

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import os
-import threading
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 
-import av
-import numpy as np
 import pytest
 
 from app.inference.errors import SourceUnusable
@@ -17,6 +13,7 @@ from app.inference.sources import video as video_source
 from app.inference.sources.factory import is_live, open_video_source
 from app.inference.sources.facts import SourceFacts, facts_of
 from app.inference.sources.frames import LazyFrame
+from tests.harness.written_video import writing
 
 
 @pytest.fixture
@@ -33,27 +30,6 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 def frames_of(pipe: Path) -> list[LazyFrame]:
     with closing(open_video_source(str(pipe))[0].frames()) as frames:
         return list(frames)
-
-
-@contextmanager
-def writing(pipe: Path, count: int) -> Iterator[None]:
-    """Another program, which writes so many frames as MPEG-TS and ends."""
-
-    def write() -> None:
-        with pipe.open("wb") as file, av.open(file, "w", format="mpegts") as container:
-            stream = container.add_stream("mpeg2video", rate=25)
-            stream.width, stream.height, stream.pix_fmt = 64, 48, "yuv420p"
-            for number in range(count):
-                picture = np.full((48, 64, 3), number, np.uint8)
-                container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
-            container.mux(stream.encode(None))
-
-    thread = threading.Thread(target=write)
-    thread.start()
-    try:
-        yield
-    finally:
-        thread.join()
 
 
 def test_it_is_read_until_its_writer_ends_and_then_by_the_next_one(pipe: Path) -> None:
