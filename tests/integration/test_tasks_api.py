@@ -7,7 +7,6 @@ import os
 import re
 import signal
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -201,23 +200,6 @@ def test_the_same_key_with_another_body_is_refused(web: httpx.Client) -> None:
     answer = submit(web, SFT + "\n", **{"Idempotency-Key": "two"})
     assert code_of(answer) == (409, "IDEMPOTENCY_KEY_REUSED")
     assert first in answer.json()["error"]["message"]
-
-
-def test_a_key_is_a_user_s_own(web: httpx.Client, other: httpx.Client) -> None:
-    answers = [submit(client, SCRIPT, **{"Idempotency-Key": "three"}) for client in (web, other)]
-    assert [answer.status_code for answer in answers] == [201, 201]
-
-
-def test_of_the_same_request_sent_many_times_at_once_comes_one_task(alice: Person) -> None:
-    def send(_: int) -> tuple[int, str]:
-        with alice.api() as api:
-            answer = submit(api.http, SCRIPT, **{"Idempotency-Key": "four"})
-            return answer.status_code, answer.json()["task_id"]
-
-    with ThreadPoolExecutor(8) as pool:
-        answers = list(pool.map(send, range(8)))
-    assert len({task_id for _, task_id in answers}) == 1
-    assert sorted(status for status, _ in answers) == [200] * 7 + [201]
 
 
 @pytest.mark.parametrize("key", ["", "x" * 201, "schl\u00fcssel"])
