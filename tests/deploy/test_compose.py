@@ -16,9 +16,14 @@ FOR_KUBERNETES = {"redis_password", "postgres_password", "modelmill_database_url
 
 
 @pytest.fixture(scope="module")
-def services(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    composed: dict[str, Any] = compose(tmp_path_factory.mktemp("compose"))["services"]
-    return composed
+def composed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return compose(tmp_path_factory.mktemp("compose"))
+
+
+@pytest.fixture(scope="module")
+def services(composed: dict[str, Any]) -> dict[str, Any]:
+    every: dict[str, Any] = composed["services"]
+    return every
 
 
 def test_the_files_follow_the_compose_specification() -> None:
@@ -33,9 +38,15 @@ def test_it_is_the_minimum_deployment(services: dict[str, Any]) -> None:
     assert [services[stage]["deploy"]["replicas"] for stage in STAGES] == ["1", "1", "1"]
 
 
-def test_the_number_of_workers_is_what_the_operator_says(tmp_path: Path) -> None:
-    composed = compose(tmp_path, ONNX_WORKERS="2", BIE_WORKERS="3", NEF_WORKERS="4")["services"]
-    assert [composed[stage]["deploy"]["replicas"] for stage in STAGES] == ["2", "3", "4"]
+def test_the_workers_and_the_secrets_are_those_that_the_operator_says(tmp_path: Path) -> None:
+    subprocess.run([DEPLOY / "make-secrets", tmp_path / "secrets"], check=True, capture_output=True)
+    made = {path.name for path in (tmp_path / "secrets").iterdir()}
+    variables = {"ONNX_WORKERS": "2", "BIE_WORKERS": "3", "NEF_WORKERS": "4", "SECRETS": str(tmp_path / "secrets")}
+    composed = compose(tmp_path, **variables)
+    assert [composed["services"][stage]["deploy"]["replicas"] for stage in STAGES] == ["2", "3", "4"]
+    given = composed["secrets"].values()
+    assert {Path(secret["file"]).name for secret in given} == made - FOR_KUBERNETES
+    assert all(Path(secret["file"]).is_file() for secret in given)
 
 
 def test_every_container_may_do_as_little_as_possible(services: dict[str, Any]) -> None:
@@ -72,8 +83,7 @@ def test_only_the_web_and_sftp_can_be_reached_and_by_default_from_this_host_only
     assert services["sftp"]["networks"] == ["front"], "it needs neither Redis nor the store"
 
 
-def test_the_accounts_and_the_homes_outlive_the_containers_where_they_are_used(tmp_path: Path) -> None:
-    composed = compose(tmp_path)
+def test_the_accounts_and_the_homes_outlive_the_containers_where_they_are_used(composed: dict[str, Any]) -> None:
     mounts = {name: service.get("volumes", []) for name, service in composed["services"].items()}
     lasting = f"{next(iter(composed['volumes']))}:/var/lib/modelmill"
     assert {name for name, mounted in mounts.items() if lasting in mounted} == {
@@ -125,14 +135,6 @@ def test_every_variable_has_a_default_and_stands_in_the_example() -> None:
     assert len(re.findall(r"\$\{", text)) == len(re.findall(r"\$\{[A-Z0-9_]+:-", text))
     example = (COMPOSE / ".env.example").read_text()
     assert dict(re.findall(r"^#([A-Z0-9_]+)=(.*)$", example, re.MULTILINE)) == used
-
-
-def test_what_the_secrets_are_made_into_is_what_the_containers_are_given(tmp_path: Path) -> None:
-    subprocess.run([DEPLOY / "make-secrets", tmp_path / "secrets"], check=True, capture_output=True)
-    made = {path.name for path in (tmp_path / "secrets").iterdir()}
-    given = compose(tmp_path, SECRETS=str(tmp_path / "secrets"))["secrets"]
-    assert {Path(secret["file"]).name for secret in given.values()} == made - FOR_KUBERNETES
-    assert all(Path(secret["file"]).is_file() for secret in given.values())
 
 
 def test_secrets_that_exist_are_kept(tmp_path: Path) -> None:

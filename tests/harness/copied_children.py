@@ -31,6 +31,7 @@ COPIED = (
     "app.edge.joint.cloud",
     "app.edge.video.runner.main",
     "app.edge.video.stage_host.host",
+    "tests.harness.sftp_on_demand",
 )
 ALL_DESCRIPTORS = 1 << 20
 """Descriptors from here on are nobody's."""

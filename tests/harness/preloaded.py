@@ -20,7 +20,7 @@ from tests.harness import copied_children, forked
 from tests.harness.reuse import share_templates
 
 PROGRAMS = ("app.edge.agent.program", "dramatiq.cli", "tests.harness.agent.program", "uvicorn.main")
-CHILDREN = (*of_stages(Stage), *copied_children.COPIED, "av")
+CHILDREN = (*of_stages(Stage), *copied_children.COPIED, "asyncssh", "av")
 """What the children of those need."""
 
 for name in [name for name in os.environ if name.startswith("MODELMILL_")]:

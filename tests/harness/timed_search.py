@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 SEED = "MODELMILL_SEARCH_SEED"
 TIMES = float(os.environ.get("MODELMILL_SEARCH_TIMES", "0.2"))
-ROUND = 50
+ROUND = 25
 """Examples of one seed."""
 
 

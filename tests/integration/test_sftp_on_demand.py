@@ -21,8 +21,8 @@ pytestmark = [pytest.mark.sftp, pytest.mark.skipif(not has_client(), reason="Ope
 IDLE_S, LONG_S = 2.0, 600.0
 
 
-def program(port: int, idle_s: float = IDLE_S) -> tuple[str, str]:
-    return "-c", f"from app.cli.up.sftp_server import serve; serve('127.0.0.1', {port}, {idle_s})"
+def program(port: int, idle_s: float = IDLE_S) -> tuple[str, ...]:
+    return "-m", "tests.harness.sftp_on_demand", str(port), str(idle_s)
 
 
 @pytest.fixture

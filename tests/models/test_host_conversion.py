@@ -50,7 +50,7 @@ CASES = [
     Case("face_rfb_320", 38, LINZAER),
     Case("face_rfb_320_nopost", 16, LINZAER, is_more=True),
     Case("face_yunet_n_320_320", 12, BGR, is_more=True),
-    Case("face_yunet_n_dynamic", 12, BGR, shapes={"input": [1, 3, 320, 320]}),
+    Case("face_yunet_n_dynamic", 12, BGR, shapes={"input": [1, 3, 320, 320]}, is_more=True),
     Case("det_fastestdet_352", 13, {"color": "BGR"}, "street_*.jpg", is_more=True),
     Case("det_yolox_nano_416", 5, BGR | {"resize": "letterbox"}, "street_*.jpg", is_more=True),
     Case("headpose_fsanet_1x1", 10, {"scale": 1, "mean": [127.5], "std": [128]}, is_more=True),

@@ -31,7 +31,7 @@ from tests.harness.training.scripted_ray import TOO_FEW, Bench, ScriptedRay
 
 TICKS = 20
 """More than any of these stories needs."""
-WALKS, WALKS_S = 4, 2
+WALKS, WALKS_S = 2, 5
 """So many walks at least; and more as long as they have not used so many seconds of the processor."""
 
 

@@ -43,6 +43,7 @@ class Viewers:
         self.reconnects = reconnects
         self._runner = asyncio.Runner()
         self._loop = self._runner.get_loop()
+        self._watching = self._watch_all()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def __enter__(self) -> Viewers:
@@ -65,11 +66,12 @@ class Viewers:
 
     def _stop(self) -> None:
         for task in asyncio.all_tasks(self._loop):
-            task.cancel()
+            if task.get_coro() is self._watching:  # and not what closes the loop behind it
+                task.cancel()
 
     def _run(self) -> None:
         with self._runner, contextlib.suppress(asyncio.CancelledError):
-            self._runner.run(self._watch_all())
+            self._runner.run(self._watching)
 
     async def _watch_all(self) -> None:
         limits = httpx.Limits(max_connections=None)

@@ -88,6 +88,7 @@ def test_the_small_model_alone_would_not_have_done() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive  # the digits above, and that it is blind without the candidates, below
 def test_on_the_mixed_stream_the_faces_are_counted_right_at_little_more_than_half_of_the_traffic() -> None:
     measurement = measured(third_of_mixed)
     assert measurement.upload <= 0.55

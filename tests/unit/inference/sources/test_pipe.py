@@ -49,10 +49,11 @@ def test_one_into_which_nobody_writes_is_not_waited_for_without_an_end(pipe: Pat
 def test_a_writer_that_falls_silent_is_told(pipe: Path) -> None:
     """As a stream of the network whose host hangs."""
     held = os.open(pipe, os.O_RDWR)
-    with writing(pipe, 200):
-        *frames, end = frames_of(pipe)
+    with writing(pipe, 50):
+        pass  # the pipe holds all of it, so that only what comes behind it is silence
+    *frames, end = frames_of(pipe)
     os.close(held)
-    assert len(frames) > 100
+    assert len(frames) > 25
     assert (end.is_cut, end.reason) == (True, "it gave no picture for 0.3 s")
 
 
