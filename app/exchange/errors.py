@@ -11,6 +11,12 @@ class BadSource(BadInput):
     code = "BAD_SOURCE"
 
 
+class BadTarget(BadInput):
+    """The text names no place that results could be pushed to."""
+
+    code = "BAD_TARGET"
+
+
 class SourceRefused(BadInput):
     """The operator does not allow this source."""
 

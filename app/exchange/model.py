@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from urllib.parse import urlsplit
 
-from app.exchange.errors import BadSource
+from app.exchange.errors import BadSource, BadTarget
 from app.kit.text.json_form import JsonForm
 from app.kit.text.json_values import JsonObject
 
@@ -112,7 +112,7 @@ def read_target(text: str) -> Target:
     """Reads a target.
 
     Raises:
-        BadSource: It is not one.
+        BadTarget: It is not one.
     """
     text = text.strip()
     hub = REPOSITORY.fullmatch(text.removeprefix("hf://")) if text.startswith("hf://") else None
@@ -121,7 +121,7 @@ def read_target(text: str) -> Target:
     experiment = text.removeprefix("mlflow://experiment/") if text.startswith("mlflow://experiment/") else ""
     if experiment and experiment.isprintable() and len(experiment) <= 200:
         return Target(Kind.RUN, text, experiment)
-    raise BadSource(f"{text[:200]!r} is not a place that results can be pushed to.", hint=f"Write {TARGETS}.")
+    raise BadTarget(f"{text[:200]!r} is not a place that results can be pushed to.", hint=f"Write {TARGETS}.")
 
 
 class TransferState(StrEnum):

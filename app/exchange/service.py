@@ -19,7 +19,7 @@ from app.conversion.service import Conversion
 from app.conversion.service.intake_sandbox import aborts_refused
 from app.conversion.service.uploads import FileStart
 from app.exchange.errors import (
-    BadSource,
+    BadTarget,
     NothingToExport,
     TargetRefused,
     TooManyTransfers,
@@ -100,7 +100,7 @@ class Exchange:
             registered_model: of MLflow, which gets a new version; empty: none.
 
         Raises:
-            BadSource: The target is none, or the registered model does not go with it.
+            BadTarget: The target is none, or the registered model does not go with it.
             TargetRefused: The operator does not allow it.
             JobNotFound: It is not this user's, either.
             NothingToExport: It has not completed.
@@ -115,7 +115,7 @@ class Exchange:
                 hint="The operator can allow places with MODELMILL_EXPORT_TARGETS.",
             )
         if registered_model and place.kind is not Kind.RUN:
-            raise BadSource("Only MLflow has registered models.", hint="Leave out registered_model.")
+            raise BadTarget("Only MLflow has registered models.", hint="Leave out registered_model.")
         transfer = Transfer(str(uuid4()), Direction.OUT, place.text, user, to_text(now))
         return self._request(replace(transfer, job_id=job_id, registered_model=registered_model))
 

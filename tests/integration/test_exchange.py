@@ -21,6 +21,7 @@ from app.conversion.model import JobRecord
 from app.conversion.service.submissions import Submission
 from app.exchange.errors import (
     BadSource,
+    BadTarget,
     NothingToExport,
     TargetRefused,
     TooManyTransfers,
@@ -311,7 +312,7 @@ def test_a_repository_that_is_not_ours_and_a_job_without_results_are_told(told: 
     assert code == "TRANSFER_FAILED" and "may not" in words
     with pytest.raises(NothingToExport):
         told.exchange.push("alice", reported_job(told, "alice", is_good=False).job_id, "hf://org/x", now=now())
-    with pytest.raises(BadSource, match="Only MLflow"):
+    with pytest.raises(BadTarget, match="Only MLflow"):
         told.exchange.push("alice", record.job_id, "hf://org/x", registered_model="m", now=now())
 
 

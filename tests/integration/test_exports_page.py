@@ -6,7 +6,7 @@ from app.bootstrap.container import Container
 from app.exchange.pack.service import DeviceResult
 from app.settings import Settings
 from tests.harness.exchange import reported_job
-from tests.harness.users import within
+from tests.harness.users import OURS, within
 
 HTML = {"Accept": "text/html", "Sec-Fetch-Site": "same-origin"}
 
@@ -21,6 +21,9 @@ def test_the_page_offers_pack_and_push_and_shows_what_devices_said(settings: Set
         assert page.status_code == 200
         assert f'href="/jobs/{record.job_id}/pack"' in page.text
         assert "board &lt;1&gt;" in page.text and "4.25 ms" in page.text and "differs" in page.text
+        headers = {**HTML, **OURS, "Accept-Language": "zh-Hant"}
+        refused = web.post(f"/ui/jobs/{record.job_id}/exports", data={"target": "ftp://x"}, headers=headers)
+        assert refused.status_code == 422 and "結果不能推送到這裡" in refused.text
 
 
 def test_a_job_that_a_restart_has_forgotten_is_packed_and_pushed_from_the_archive(

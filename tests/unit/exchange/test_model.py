@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.exchange.errors import BadSource
+from app.exchange.errors import BadSource, BadTarget
 from app.exchange.model import TRANSFER, Direction, Kind, Transfer, read_source, read_target
 
 
@@ -68,7 +68,7 @@ def test_targets_are_read() -> None:
 
 @pytest.mark.parametrize("text", ["hf://model", "hf://org/model:file", "mlflow://experiment/", "s3://bucket/key", "x"])
 def test_what_is_no_target_is_refused(text: str) -> None:
-    with pytest.raises(BadSource, match="not a place that results can be pushed to"):
+    with pytest.raises(BadTarget, match="not a place that results can be pushed to"):
         read_target(text)
 
 
