@@ -22,7 +22,8 @@ import httpx
 
 from app.edge.joint.joint import JointInference
 from app.edge.joint.outcome import Outcome
-from app.edge.joint.work import VARIABLE, Work
+from app.edge.joint.work import Work
+from app.edge.work_file import VARIABLE
 from app.inference.predictor import Predictor, open_predictor
 from app.joint_inference.hard_examples import make
 from app.joint_inference.model.content import BigModel, OrderContent

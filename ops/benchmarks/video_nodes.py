@@ -20,7 +20,8 @@ from urllib.parse import unquote
 import httpx
 import psutil
 
-from app.edge.video.work import VARIABLE, RunnerWork, ServicesWork
+from app.edge.video.work import RunnerWork, ServicesWork
+from app.edge.work_file import VARIABLE
 from app.video.model.constraint import read_constraint
 from app.video.model.job import JobContent, Mode, RestartPolicy, ServicesContent, StageHost
 from app.video.model.plan import Plan, Role, StagePlace, VideoConf
