@@ -128,7 +128,9 @@ class RayCluster:
         gateway.close()
 
     def _start_ended_ones_again(self) -> None:
-        """Whose raylet was killed; and Ray gives a worker 30 s to start, which on a busy machine are too few."""
+        """Whose raylet was killed; and Ray gives a node 30 s to start, which on a busy machine are too few."""
+        if self.head is None or not self.head.is_running():
+            self.start_head()
         for process in [worker for worker in self.workers if not worker.is_running()]:
             self.workers.remove(process)
             self.start_worker(*self._size_of.pop(process))

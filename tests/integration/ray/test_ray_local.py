@@ -171,7 +171,8 @@ def test_its_token_outlives_a_stop_and_is_its_owners_alone(local):
 
 
 def test_a_process_that_got_the_number_of_one_of_ours_is_left_alone(local):
-    with subprocess.Popen(["sleep", "1000"]) as bystander:
+    bystander = subprocess.Popen(["sleep", "1000"])
+    try:
         local.folder.path.mkdir(parents=True)
         nodes = [{"pid": bystander.pid, "began": "another boot 1"}]
         stale = {"dashboard_port": 1, "gcs_port": 2, "token": "t", "temporary": str(local.data / "old"), "nodes": nodes}
@@ -181,7 +182,9 @@ def test_a_process_that_got_the_number_of_one_of_ours_is_left_alone(local):
 
         assert (stopped.returncode, "does not run here" in stopped.stderr) == (0, True)
         assert bystander.poll() is None
+    finally:
         bystander.kill()
+        bystander.wait()
 
 
 @pytest.mark.parametrize("kept", ["", "{", "[]", '{"nodes": 1}'])

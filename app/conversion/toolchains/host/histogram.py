@@ -25,7 +25,7 @@ ABSENT = 1e-9
 
 
 class Histogram:
-    """Array of the values of one tensor over [-limit, limit], and the exact minimum and maximum."""
+    """Counts of the values of one tensor over [-limit, limit], and the exact minimum and maximum."""
 
     def __init__(self) -> None:
         self.limit = 0.0
