@@ -53,7 +53,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         share_templates()
         migrated()
         if any("tests/unit/" not in item.nodeid for item in session.items):
-            share_first_process(session.config._tmp_path_factory.getbasetemp())  # type: ignore[attr-defined]
+            share_first_process()
 
 
 _folders = itertools.count()

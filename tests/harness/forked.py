@@ -29,13 +29,9 @@ CONTEXT = multiprocessing.get_context("forkserver")
 _begun: list[BaseProcess] = []
 
 
-def share_first_process(folder: Path) -> None:
+def share_first_process() -> None:
     """The process of which all are copies is begun now, for those that this one forks, too: it takes three seconds of
-    the processor. They cannot wait for it, as their library does, for it is no child of theirs.
-
-    folder: of the run, for the sockets that copies pass descriptors through: who is killed leaves its own behind."""
-    (folder / "sockets").mkdir(mode=0o700)
-    multiprocessing.current_process()._config["tempdir"] = str(folder / "sockets")  # type: ignore[attr-defined]
+    the processor. They cannot wait for it, as their library does, for it is no child of theirs."""
     CONTEXT.set_forkserver_preload(PRELOADED)
     forkserver.ensure_running()
     os.register_at_fork(after_in_child=take_over)

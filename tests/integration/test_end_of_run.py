@@ -102,7 +102,10 @@ def test_sigterm_ends_it_as_ctrl_c_does(processes: int, tmp_path: Path) -> None:
         until(lambda: not any(process.is_alive() for process in started))
 
 
-def test_a_run_that_is_killed_takes_the_copies_and_their_children_along(tmp_path: Path) -> None:
+def test_a_run_that_is_killed_takes_the_copies_and_their_children_along(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))  # where it leaves the socket of its copies
     with holding(tmp_path, pytest_command(1)) as (run, (server, *others)):
         run.kill()
         until(lambda: not any(process.is_alive() for process in others))

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -253,6 +254,27 @@ def test_a_second_one_in_the_same_folder_is_told_of_the_first(stack):
     assert stack.process.poll() is None
 
 
+@pytest.mark.exhaustive  # the data folder's own tests show it, and the test above the exit code
+def test_a_taken_port_is_one_clear_sentence(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        done = up_in_vain("--port", str(port), "--data-dir", tmp_path)
+
+    assert done.returncode == 2
+    assert f"port {port} on 127.0.0.1 is taken" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.exhaustive  # the data folder's own tests show it, and the test above the exit code
+def test_a_data_folder_that_cannot_be_written_is_one_clear_sentence(tmp_path):
+    (tmp_path / "file").write_text("")
+    done = up_in_vain("--port", "0", "--data-dir", tmp_path / "file" / "data")
+
+    assert done.returncode == 2
+    assert "cannot be written" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 # --- jobs on the command line -------------------------------------------------------------------------
 def jobs_named(url: str, name: str) -> list[dict[str, Any]]:
     jobs: list[dict[str, Any]] = json.loads(modelmill("jobs", "list", "-q", name, "--url", url, "--json").stdout)
@@ -305,6 +327,16 @@ def test_ctrl_c_while_converting_cancels_the_job(stack, tmp_path):
     assert "is cancelled" in output
     [record] = jobs_named(stack.url, "interrupted")
     assert record["error"]["code"] == "CANCELLED"
+
+
+@pytest.mark.exhaustive  # the tests of the command show it
+def test_bad_input_is_told_with_what_to_do(stack, tmp_path):
+    bad = tmp_path / "bad.onnx"
+    bad.write_text("version https://git-lfs.github.com/spec/v1\n")
+    done = modelmill("--url", stack.url, "convert", bad, SAMPLE / "reference.zip", "-o", tmp_path)
+
+    assert done.returncode == 2
+    assert "git lfs pull" in done.stderr.lower() or "lfs" in done.stderr.lower()
 
 
 # --- ops/quickstart, on a machine made of stand-ins -------------------------------------------------

@@ -309,6 +309,12 @@ def test_events_are_told_in_order_and_from_the_last_known_on(web: httpx.Client, 
 
 
 # --- cancelling -----------------------------------------------------------------------------------
+def test_what_has_ended_cannot_be_cancelled(web: httpx.Client, scheduler: Scheduler) -> None:
+    task_id = new(web)
+    scheduler.bring(task_id, State.SUCCEEDED)
+    assert code_of(web.post(f"{TASKS}/{task_id}/cancel")) == (409, "TASK_FINISHED")
+
+
 def test_what_waits_is_cancelled_at_once_and_again_changes_nothing(web: httpx.Client) -> None:
     task_id = new(web)
     first = web.post(f"{TASKS}/{task_id}/cancel")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -172,6 +173,15 @@ def test_unfit_algorithms_parameters_and_data_fail_it_and_a_silent_threshold_war
     deployment.remove("algo")
 
 
+@pytest.mark.exhaustive  # the agent's own tests show it
+def test_a_killed_worker_comes_back(deployment: JointDeployment, standing: str) -> None:
+    first = worker(deployment.service(standing), "edge")
+    os.kill(first["pid"], signal.SIGKILL)
+    record = deployment.starts_again(standing, "edge", former_pid=first["pid"])
+    assert worker(record, "edge")["restarts"] == first["restarts"] + 1
+    deployment.reaches(standing, "Serving")
+
+
 @pytest.mark.exhaustive  # those of worker and agent do
 def test_a_program_of_the_users_is_the_worker_gets_its_parameters_and_fails_with_its_last_words(
     deployment: JointDeployment,
@@ -239,6 +249,20 @@ def test_agents_and_web_may_be_killed_in_turn_and_nothing_is_lost(
     deployment.when(standing, lambda record: metrics(record).get("inferenceNumber") == str(counted + 30))
     record = deployment.reaches(standing, "Running")
     assert {role: worker(record, role)["pid"] for role in pids} == pids
+
+
+@pytest.mark.exhaustive  # the agent's own tests show it
+def test_a_service_deleted_while_its_node_is_away_ends_there_when_it_is_back(deployment: JointDeployment) -> None:
+    deployment.apply(digits_service("late"))
+    pid = worker(deployment.reaches("late", "Serving"), "edge")["pid"]
+    deployment.agents["edge0"].kill()
+    deployment.delete("late")
+    until(lambda: deployment.service("late")["workers"][1]["state"] is None)  # the cloud's has ended meanwhile
+    assert is_alive(pid)
+    assert not deployment.is_gone("late")
+    deployment.agents["edge0"].start()
+    until(lambda: deployment.is_gone("late"))
+    until(lambda: not is_alive(pid))
 
 
 @pytest.mark.exhaustive  # the agent's own tests show it
@@ -343,6 +367,44 @@ def test_a_stalled_big_model_does_not_hold_up_what_the_edge_sees(
         "a change of the edge is none of the cloud worker's"
     )
     deployment.remove("stream")
+
+
+@pytest.mark.exhaustive  # the agent's own tests show it
+def test_a_worker_that_is_to_live_once_stays_ended(deployment: JointDeployment) -> None:
+    deployment.apply(digits_service("once", parameters={"restart_policy": "never"}))
+    pid = worker(deployment.reaches("once", "Serving"), "edge")["pid"]
+    os.kill(pid, signal.SIGKILL)
+    record = deployment.reaches("once", "WorkerFailed")
+    assert (record["resource"]["status"]["active"], record["resource"]["status"]["failed"]) == (1, 1)
+    assert "exit code -9" in current(record)[2]
+    deployment.remove("once")
+
+
+@pytest.mark.exhaustive  # the store makes those that come at once
+def test_services_that_are_made_at_once_are_all_there_and_all_go(deployment: JointDeployment) -> None:
+    """A thousand are listed and paged in test_joint_interfaces."""
+
+    def fill(start: int) -> None:
+        with httpx.Client(base_url=deployment.deployment.url, timeout=60, trust_env=False) as http:
+            for number in range(start, 60, 4):
+                body = digits_service(f"many-{number}", edge="nobody", namespace="many")
+                assert http.post("/api/v2/services", json=body).status_code == 201
+
+    threads = [threading.Thread(target=fill, args=(start,)) for start in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    query = {"namespace": "many", "limit": 500}
+    listed = deployment.http.get("/api/v2/services", params=query).json()["services"]
+    names = {service["name"] for service in listed}
+    assert names == {f"many-{number}" for number in range(60)}
+    for name in names:
+        deployment.delete(name, "many")
+    until(
+        lambda: deployment.http.get("/api/v2/services", params={"namespace": "many"}).json()["services"],
+        lambda left: not left,
+    )
 
 
 # --- what works behind -----------------------------------------------------------------------------------
