@@ -48,8 +48,11 @@ class Trials:
         self._report, self._reported = split.report, dict[Choice, Score]()
         self._delivered: tuple[Choice, Build] | None = None
         self.trail = Trail(is_by_task=goal.kind == "drop")
-        self.is_confirming = False
-        """Whether candidates have to reach the goal on the pictures that report, too."""
+
+    @property
+    def is_confirming(self) -> bool:
+        """Whether candidates have to reach the goal on the pictures that report, too: since one has missed it there."""
+        return any(one.misses_unseen for one in self.trail.candidates)
 
     @property
     def goal_db(self) -> float:
@@ -139,7 +142,7 @@ class Trials:
         """Refuses the best candidates until one reaches the goal on the pictures that report, too. If the first does
         not, all later ones have to."""
         while (best := self.trail.best).is_good and not self.is_met(self.report(best.choice)):
-            self.is_confirming, best.is_good, best.misses_unseen = True, False, True
+            best.is_good, best.misses_unseen = False, True
 
     def report(self, choice: Choice) -> Score:
         """Returns the score on the pictures that report, each with a model whose ranges do not know it."""
