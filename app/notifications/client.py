@@ -34,8 +34,9 @@ class NotificationsClient(ApiClient):
             BadRequest: There are several, or the beginning is empty.
         """
         listed = self._pages("/jobs", "jobs", limit=SEARCHED_AT_MOST, filters={"q": beginning})
-        matches = (job["job_id"] for job in listed if job["job_id"].startswith(beginning))
-        return only_match(matches, beginning, noun="job", hint="`modelmill jobs list` shows those there are.")
+        matches = (job for job in listed if job["job_id"].startswith(beginning))
+        hint = "`modelmill jobs list` shows those there are."
+        return str(only_match(matches, beginning, field="job_id", noun="job", hint=hint)["job_id"])
 
     def remove(self, target_id: str) -> None:
         self._delete(f"{TARGETS}/{target_id}")

@@ -76,8 +76,8 @@ def find_archived_id(client: ArchiveClient, prefix: str) -> str:
 def _find_only(client: ConversionClient | ArchiveClient, beginning: str, noun: str, hint: str) -> JsonObject:
     """The entry of the one job of the list whose id begins so."""
     listed = client.jobs(limit=SEARCHED_AT_MOST, q=beginning)
-    matches = {job["job_id"]: job for job in listed if beginning and job["job_id"].startswith(beginning)}
-    return matches[only_match(matches, beginning, noun=noun, hint=hint)]
+    matches = (job for job in listed if job["job_id"].startswith(beginning))
+    return only_match(matches, beginning, field="job_id", noun=noun, hint=hint)
 
 
 def download_files(

@@ -44,9 +44,9 @@ def task_of(client: TrainingClient, part: str) -> JsonObject:
     """
     if FULL_ID.fullmatch(part):
         return client.task(part)
-    task_ids = (record["task_id"] for record in client.tasks(limit=SEARCHED_AT_MOST, q=part))
-    matches = (task_id for task_id in task_ids if part in task_id)
-    return client.task(only_match(matches, part, noun="task", hint="`modelmill train list` shows those there are."))
+    matches = (record for record in client.tasks(limit=SEARCHED_AT_MOST, q=part) if part in record["task_id"])
+    hint = "`modelmill train list` shows those there are."
+    return client.task(only_match(matches, part, field="task_id", noun="task", hint=hint)["task_id"])
 
 
 def task_id_of(client: TrainingClient, part: str) -> str:
