@@ -18,10 +18,8 @@ EnabledOf = Callable[[Collection[str]], Collection[str]]
 """Returns those of these users who are enabled."""
 
 
-class BadAccess(BadInput):
+class BadAccess(BadInput, code="BAD_ACCESS"):
     """The input is not a list of users and groups."""
-
-    code = "BAD_ACCESS"
 
 
 @dataclass(frozen=True)

@@ -36,9 +36,20 @@ class ModelmillError(Exception):
         """The message and, if there is one, the hint."""
         return " ".join(filter(None, (self.message, self.hint)))
 
-    def __init_subclass__(cls) -> None:
-        if "code" in cls.__dict__:
-            ModelmillError._by_code[cls.code] = cls
+    def __init_subclass__(cls, *, status: int | None = None, code: str = "", can_retry: bool | None = None) -> None:
+        """
+        Args:
+            status: HTTP status; default: the parent's, as of the others.
+            code: its own; without it, the class is its parent to other processes.
+            can_retry: whether a retry can help.
+        """
+        if status is not None:
+            cls.status = status
+        if can_retry is not None:
+            cls.can_retry = can_retry
+        if code:
+            cls.code = code
+            ModelmillError._by_code[code] = cls
 
     def to_dict(self) -> JsonObject:
         """The JSON body of an error without the envelope: the value of "error" in {"error": {code, message, hint,
@@ -65,73 +76,41 @@ class ModelmillError(Exception):
         return cls(data["message"], hint=data.get("hint", ""), detail=data.get("detail") or {})
 
 
-class BadInput(ModelmillError):
+class BadInput(ModelmillError, status=422, code="BAD_INPUT"):
     """A value has the right form, but cannot be used."""
 
-    status = 422
-    code = "BAD_INPUT"
 
-
-class BadRequest(ModelmillError):
+class BadRequest(ModelmillError, status=400, code="BAD_REQUEST"):
     """The request, a document or a command line has the wrong form."""
 
-    status = 400
-    code = "BAD_REQUEST"
 
-
-class Unauthorized(ModelmillError):
+class Unauthorized(ModelmillError, status=401, code="UNAUTHORIZED"):
     """The request is not authenticated. The response contains the challenge."""
 
-    status = 401
-    code = "UNAUTHORIZED"
 
-
-class Forbidden(ModelmillError):
+class Forbidden(ModelmillError, status=403, code="FORBIDDEN"):
     """Who asks is known, and may not do this."""
 
-    status = 403
-    code = "FORBIDDEN"
 
-
-class NotFound(ModelmillError):
+class NotFound(ModelmillError, status=404, code="NOT_FOUND"):
     """What the request names does not exist, or is not the user's."""
 
-    status = 404
-    code = "NOT_FOUND"
 
-
-class Conflict(ModelmillError):
+class Conflict(ModelmillError, status=409, code="CONFLICT"):
     """The state of the thing, or its name, does not allow this."""
 
-    status = 409
-    code = "CONFLICT"
 
-
-class TooLarge(ModelmillError):
+class TooLarge(ModelmillError, status=413, code="TOO_LARGE"):
     """The request, a file or a value exceeds its limit."""
 
-    status = 413
-    code = "TOO_LARGE"
 
-
-class TooMany(ModelmillError):
+class TooMany(ModelmillError, status=429, code="TOO_MANY", can_retry=True):
     """detail: retry_after_s, if known."""
 
-    status = 429
-    code = "TOO_MANY"
-    can_retry = True
 
-
-class Unavailable(ModelmillError):
+class Unavailable(ModelmillError, status=503, code="UNAVAILABLE", can_retry=True):
     """A dependency of this service (Redis, the object store) does not answer."""
 
-    status = 503
-    code = "UNAVAILABLE"
-    can_retry = True
 
-
-class ExtraMissing(ModelmillError):
+class ExtraMissing(ModelmillError, status=501, code="EXTRA_MISSING"):
     """A library that an extra of the package installs is not installed here."""
-
-    status = 501
-    code = "EXTRA_MISSING"

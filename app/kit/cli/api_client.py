@@ -30,10 +30,8 @@ START = "Start it with `modelmill up`, or name another address with --url or MOD
 CHECK_URL = "Check --url or MODELMILL_URL."
 
 
-class ApiError(ModelmillError):
+class ApiError(ModelmillError, code="API_ERROR"):
     """An error reported by the service, with its status and code."""
-
-    code = "API_ERROR"
 
     def __init__(self, error: errors.ApiError) -> None:
         hint = SIGN_IN if error.status == httpx.codes.UNAUTHORIZED else error.hint
@@ -43,11 +41,8 @@ class ApiError(ModelmillError):
         self.can_retry = error.can_retry  # type: ignore[misc]  # the service's
 
 
-class WaitedEnough(ModelmillError):
+class WaitedEnough(ModelmillError, code="WAITED_ENOUGH", can_retry=True):
     """The caller's time limit has passed; the job continues."""
-
-    code = "WAITED_ENOUGH"
-    can_retry = True
 
 
 class ApiClient:

@@ -39,19 +39,12 @@ class CommandFailed(Exception):
         self.code = code
 
 
-class Unreachable(ModelmillError):
+class Unreachable(ModelmillError, status=503, code="UNREACHABLE", can_retry=True):
     """The service does not answer."""
 
-    status = 503
-    code = "UNREACHABLE"
-    can_retry = True
 
-
-class CannotStart(ModelmillError):
+class CannotStart(ModelmillError, status=400, code="CANNOT_START"):
     """Something on this machine prevents the start."""
-
-    status = 400
-    code = "CANNOT_START"
 
 
 def exit_code(error: ModelmillError) -> Exit:

@@ -49,7 +49,7 @@ async def http_post(url: str, body: bytes, headers: Mapping[str, str], networks:
     except AddressRefused as error:
         raise NotSent(error.message) from error
     except (OSError, UnicodeError) as error:
-        raise NotSent(f"its host cannot be resolved: {error}") from error
+        raise NotSent(f"its host cannot be resolved: {getattr(error, 'strerror', None) or error}") from error
     usual = {"Content-Type": "application/json", "User-Agent": f"modelmill/{version('modelmill')}"}
     request = httpx.Request("POST", target, content=body, headers={**usual, **headers, **host}, extensions=extensions)
     try:

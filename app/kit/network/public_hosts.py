@@ -25,16 +25,12 @@ LOCAL_TRANSLATION = ipaddress.IPv6Network("64:ff9b:1::/48")
 SCHEMES = {"http": 80, "https": 443}
 
 
-class BadUrl(BadInput):
+class BadUrl(BadInput, code="BAD_URL"):
     """The input is not an address that this service can send to."""
 
-    code = "BAD_URL"
 
-
-class AddressRefused(Forbidden):
+class AddressRefused(Forbidden, code="ADDRESS_REFUSED"):
     """The address belongs to this machine or its private network."""
-
-    code = "ADDRESS_REFUSED"
 
 
 def check_url(url: str, allowed: Sequence[Network]) -> str:

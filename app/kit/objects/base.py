@@ -22,34 +22,24 @@ MAX_SEGMENT_BYTES = 250  # a file system allows 255 characters per name, and a s
 MAX_PRESIGN_S = 7 * 24 * 3600  # the limit of S3
 
 
-class ObjectMissing(NotFound):
-    code = "OBJECT_NOT_FOUND"
+class ObjectMissing(NotFound, code="OBJECT_NOT_FOUND"): ...
 
 
-class BadKey(BadInput):
-    code = "BAD_KEY"
+class BadKey(BadInput, code="BAD_KEY"): ...
 
 
-class ObjectChanged(Conflict):
+class ObjectChanged(Conflict, code="OBJECT_CHANGED"):
     """The file changed while it was being stored: nothing was stored."""
 
-    code = "OBJECT_CHANGED"
+
+class StoreUnavailable(Unavailable, code="STORE_UNAVAILABLE"): ...
 
 
-class StoreUnavailable(Unavailable):
-    code = "STORE_UNAVAILABLE"
+class StoreFull(Unavailable, status=507, code="STORE_FULL"): ...
 
 
-class StoreFull(Unavailable):
-    status = 507
-    code = "STORE_FULL"
-
-
-class StoreRefused(ModelmillError):
+class StoreRefused(ModelmillError, status=500, code="STORE_REFUSED"):
     """The store answers but refuses the request: wrong credentials, missing permissions, a manipulated folder."""
-
-    status = 500
-    code = "STORE_REFUSED"
 
 
 @dataclass(frozen=True)

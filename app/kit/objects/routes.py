@@ -13,7 +13,7 @@ from app.kit.errors import TooLarge
 from app.kit.objects.base import ObjectMissing, ObjectStore
 from app.kit.objects.signed_urls import verify
 from app.kit.web.conditions import IF_MATCH, TAGS, require_match
-from app.kit.web.http import stream_bytes
+from app.kit.web.downloads import stream_bytes
 from app.kit.web.operations import Operations
 from app.kit.web.state import objects_of, web_settings_of
 from app.kit.web.thread_stream import hand_over
@@ -32,11 +32,10 @@ class Signed(BaseModel):
     name: str = ""
 
 
-@OPERATIONS.add(
-    "PUT",
+@OPERATIONS.put(
     _KEY,
     "Upload by a signed link",
-    {200: None},
+    None,
     errors=(403, 404, 408, 412, 413, 422, 503, 507),
     query=Signed,
     body=_BYTES,
@@ -57,8 +56,7 @@ async def put_object(request: Request) -> Response:
     return Response(status_code=200, headers={"ETag": f'"{stored.sha256}"'})
 
 
-@OPERATIONS.add(
-    "GET",
+@OPERATIONS.get(
     _KEY,
     "Download by a signed link; Range is honored",
     {200: (_ANY_TYPE,), 206: (_ANY_TYPE,), 304: None},

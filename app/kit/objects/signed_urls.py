@@ -13,14 +13,10 @@ from urllib.parse import quote, urlencode
 from app.kit.errors import ModelmillError
 
 
-class BadSignature(ModelmillError):
-    status = 403
-    code = "BAD_SIGNATURE"
+class BadSignature(ModelmillError, status=403, code="BAD_SIGNATURE"): ...
 
 
-class UrlExpired(ModelmillError):
-    status = 403
-    code = "URL_EXPIRED"
+class UrlExpired(ModelmillError, status=403, code="URL_EXPIRED"): ...
 
 
 def sign(secret: str, method: str, key: str, expires: int, *, download_name: str = "") -> str:

@@ -124,7 +124,7 @@ class ConsoleFormatter(logging.Formatter):
     """For people: time, level, sentence, then the fields as name=value."""
 
     def format(self, record: logging.LogRecord) -> str:
-        time = _read_time(record).astimezone()
+        time = datetime.fromtimestamp(record.created, UTC).astimezone()
         fields = "".join(f" {name}={value}" for name, value in _collect_fields(record).items())
         line = CONSOLE.format(
             time=time,
@@ -148,10 +148,6 @@ def _collect_fields(record: logging.LogRecord) -> dict[str, Any]:
 @lru_cache(maxsize=1)
 def _format_second(since_1970_s: int) -> str:
     return datetime.fromtimestamp(since_1970_s, UTC).isoformat()[: -len("+00:00")]
-
-
-def _read_time(record: logging.LogRecord) -> datetime:
-    return datetime.fromtimestamp(record.created, UTC)
 
 
 def _format_trace(formatter: logging.Formatter, record: logging.LogRecord) -> str:

@@ -11,6 +11,7 @@ import logging
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass
 from datetime import datetime, timedelta
 
 import redis
@@ -50,6 +51,7 @@ def sleep(seconds: float) -> bool:
     return False
 
 
+@dataclass(eq=False)
 class Leader:
     """Repeats its work while it leads.
 
@@ -64,61 +66,52 @@ class Leader:
         now: the clock, for tests.
     """
 
-    def __init__(
-        self,
-        lease: Lease,
-        tick: Tick,
-        *,
-        work: str,
-        tick_s: float,
-        is_ending: Callable[[], bool],
-        wait: Wait = sleep,
-        renew_s: float = RENEW_S,
-        now: Callable[[], datetime] = clock.now,
-    ) -> None:
-        self._lease = lease
-        self._do = tick
-        self._work = work
-        self._tick_s = tick_s
-        self._is_ending = is_ending
-        self._wait_for_more = wait
-        self._renew_s = renew_s
-        self._now = now
+    lease: Lease
+    tick: Tick
+    _: KW_ONLY
+    work: str
+    tick_s: float
+    is_ending: Callable[[], bool]
+    wait: Wait = sleep
+    renew_s: float = RENEW_S
+    now: Callable[[], datetime] = clock.now
+
+    def __post_init__(self) -> None:
         self._renewed_at = 0.0
 
     def lead(self) -> None:
         """Runs one turn. If Redis becomes unreachable, the turn ends: the next pulse starts a new one."""
-        until = (self._now() + timedelta(seconds=60 - LAST_SECOND)).replace(second=LAST_SECOND, microsecond=0)
+        until = (self.now() + timedelta(seconds=60 - LAST_SECOND)).replace(second=LAST_SECOND, microsecond=0)
         try:
             if self._take(until):
                 self._lead(until)
         except redis.RedisError as error:
-            logger.warning("Until Redis answers again nobody leads, and %s by none: %s", self._work, error)
+            logger.warning("Until Redis answers again nobody leads, and %s by none: %s", self.work, error)
 
     def _take(self, until: datetime) -> bool:
-        deadline = time.monotonic() + self._lease.ttl_s + PATIENCE_S
+        deadline = time.monotonic() + self.lease.ttl_s + PATIENCE_S
         while not self._is_over(until) and time.monotonic() < deadline:
-            if self._lease.take():
+            if self.lease.take():
                 self._renewed_at = time.monotonic()
                 return True
             time.sleep(POLL_S)
         return False
 
     def _lead(self, until: datetime) -> None:
-        logger.debug("Until %s %s by this process.", until.time(), self._work)
+        logger.debug("Until %s %s by this process.", until.time(), self.work)
         try:
             while not self._is_over(until):
                 is_moving = self._renew_lease()
-                self._wait(until, min(HURRY_S, self._tick_s) if is_moving else self._tick_s)
+                self._wait(until, min(HURRY_S, self.tick_s) if is_moving else self.tick_s)
         except Superseded:
-            logger.info("This turn, in which %s, ends early: another leads, or this process ends.", self._work)
+            logger.info("This turn, in which %s, ends early: another leads, or this process ends.", self.work)
         finally:
             with suppress(redis.RedisError):
-                self._lease.release()
+                self.lease.release()
 
     def _renew_lease(self) -> bool:
         try:
-            return self._do(self._now(), self._watch)
+            return self.tick(self.now(), self._watch)
         except ModelmillError as error:  # the database: the next tick continues what was started
             logger.warning("This tick was broken off: %s", error.message)
             return False
@@ -128,16 +121,16 @@ class Leader:
         deadline = time.monotonic() + seconds
         while (left_s := deadline - time.monotonic()) > 0 and not self._is_over(until):
             self._watch()
-            if self._wait_for_more(max(0.01, min(left_s, SLICE_S))):
+            if self.wait(max(0.01, min(left_s, SLICE_S))):
                 return
 
     def _watch(self) -> None:
-        if self._is_ending():
+        if self.is_ending():
             raise Superseded
-        if time.monotonic() - self._renewed_at > self._renew_s:
-            if not self._lease.take():  # also if a slow call let it expire and nobody else took it
+        if time.monotonic() - self._renewed_at > self.renew_s:
+            if not self.lease.take():  # also if a slow call let it expire and nobody else took it
                 raise Superseded
             self._renewed_at = time.monotonic()
 
     def _is_over(self, until: datetime) -> bool:
-        return self._is_ending() or self._now() >= until
+        return self.is_ending() or self.now() >= until

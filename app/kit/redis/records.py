@@ -149,9 +149,9 @@ class Records:
         Returns:
             A call that returns 1, or 0 if a guard refused or there is no such record.
         """
-        told = self.index_prefix if ttl_s is not None or not self.indexed.isdisjoint(fields) else ""
+        index = self.index_prefix if ttl_s is not None or not self.indexed.isdisjoint(fields) else ""
         dropped = f"{self.key(record_id)}:{drop_text}" if drop_text else ""
-        keys = [self.key(record_id), self.active_index, told, dropped]
+        keys = [self.key(record_id), self.active_index, index, dropped]
         ttl = "" if ttl_s is None else ttl_s
         return ScriptCall(self._change, keys, [ttl, *self._list_changes(record_id, guards, fields, message)])
 
@@ -162,8 +162,8 @@ class Records:
         not exist."""
         key = self.key(record_id)
         args = ["", *self._list_changes(record_id, guards, fields, None)]
-        told = "" if self.indexed.isdisjoint(fields) else self.index_prefix
-        flat_fields = self._change.ask([key, self.active_index, told, ""], args, ("HGETALL", key))[1]
+        index = "" if self.indexed.isdisjoint(fields) else self.index_prefix
+        flat_fields = self._change.ask([key, self.active_index, index, ""], args, ("HGETALL", key))[1]
         if isinstance(flat_fields, list):  # Redis' older protocol has no maps
             flat_fields = as_map(flat_fields)
         return flat_fields or None

@@ -6,37 +6,25 @@ from __future__ import annotations
 from app.kit.errors import ModelmillError
 
 
-class StageFailed(ModelmillError):
+class StageFailed(ModelmillError, code="STAGE_FAILED"):
     """A stage ended without its output. The message is the reason that users read."""
 
-    code = "STAGE_FAILED"
 
-
-class StageCrashed(StageFailed):
+class StageCrashed(StageFailed, code="STAGE_CRASHED"):
     """The child ended by a signal, or without a result."""
 
-    code = "STAGE_CRASHED"
 
-
-class StageOutOfMemory(StageFailed):
+class StageOutOfMemory(StageFailed, code="STAGE_OUT_OF_MEMORY"):
     """It wanted more memory than it may have."""
 
-    code = "STAGE_OUT_OF_MEMORY"
 
-
-class StageOutOfDisk(StageFailed):
+class StageOutOfDisk(StageFailed, code="STAGE_OUT_OF_DISK"):
     """It stored more than it may in its work folder."""
 
-    code = "STAGE_OUT_OF_DISK"
 
-
-class StageTimedOut(StageFailed):
+class StageTimedOut(StageFailed, code="STAGE_TIMED_OUT"):
     """It took longer than it may."""
 
-    code = "STAGE_TIMED_OUT"
 
-
-class StageCancelled(StageFailed):
-    """Whoever started it does not want it any more."""
-
-    code = "CANCELLED"
+class StageCancelled(StageFailed, code="CANCELLED"):
+    """Its starter does not need it any more."""

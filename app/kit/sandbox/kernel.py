@@ -67,7 +67,7 @@ def mount(source: str | None, target: str, kind: str | None = None, flags: int =
 
 
 def drop_rights() -> None:
-    """Drops all capabilities of this process, permanently, also for programs it starts, whoever owns them."""
+    """Drops all capabilities of this process, permanently, also for programs that it starts, whoever owns them."""
     prctl(PR_SET_NO_NEW_PRIVS, 1)
     for number in range(CAPABILITIES):
         with contextlib.suppress(OSError):  # only root can, and only root needs to

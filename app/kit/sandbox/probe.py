@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from app.kit.sandbox import kernel, seccomp
+from app.kit.text.json_values import JsonObject
 
 TRACE_ME = 0
 
 
-def attempt(request: dict[str, Any], _progress: Any) -> dict[str, bool]:
+def attempt(request: JsonObject, _progress: Any) -> dict[str, bool]:
     """Tries operations that a sandbox should forbid.
 
     Args:

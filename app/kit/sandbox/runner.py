@@ -42,8 +42,7 @@ NOWHERE = SandboxPaths()
 logger = logging.getLogger(__name__)
 
 
-class SandboxBusy(Unavailable):
-    code = "SANDBOX_BUSY"
+class SandboxBusy(Unavailable, code="SANDBOX_BUSY"): ...
 
 
 class Sandbox:

@@ -5,22 +5,16 @@ from __future__ import annotations
 from app.kit.errors import ModelmillError, Unavailable
 
 
-class DatabaseUnavailable(Unavailable):
+class DatabaseUnavailable(Unavailable, code="DATABASE_UNAVAILABLE"):
     """The database does not answer, or its disk is full."""
 
-    code = "DATABASE_UNAVAILABLE"
 
-
-class WrongDatabaseVersion(ModelmillError):
+class WrongDatabaseVersion(ModelmillError, code="WRONG_DATABASE_VERSION"):
     """The database is newer than this program, or older and may not be changed."""
 
-    code = "WRONG_DATABASE_VERSION"
 
-
-class SecretKeyNotSet(Unavailable):
+class SecretKeyNotSet(Unavailable, code="SECRET_KEY_NOT_SET"):
     """This process needs encrypted data of the database, and has no key."""
-
-    code = "SECRET_KEY_NOT_SET"
 
     def __init__(self) -> None:
         super().__init__(
@@ -30,10 +24,8 @@ class SecretKeyNotSet(Unavailable):
         )
 
 
-class OtherSecretKey(Unavailable):
+class OtherSecretKey(Unavailable, code="OTHER_SECRET_KEY"):
     """The encrypted data of the database was encrypted with another secret key."""
-
-    code = "OTHER_SECRET_KEY"
 
     def __init__(self) -> None:
         super().__init__(

@@ -59,6 +59,12 @@ def insert_into(conn: Connection, table: sa.Table) -> Any:
     return import_module(f"sqlalchemy.dialects.{conn.dialect.name}").insert(table)
 
 
+def insert_new(conn: Connection, table: sa.Table, values: Mapping[str, Any]) -> bool:
+    """Inserts a row; False: there is one with its key, or with another of its unique values."""
+    insert = insert_into(conn, table).values(**values).on_conflict_do_nothing().returning(*table.primary_key)
+    return conn.execute(insert).first() is not None
+
+
 def upsert(conn: Connection, table: sa.Table, values: Mapping[str, Any]) -> None:
     """Inserts a row, or updates the one with its primary key.
 

@@ -16,10 +16,8 @@ _SUBDOMAIN = re.compile(SUBDOMAIN)
 _QUALIFIED = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 
 
-class BadLabels(BadInput):
+class BadLabels(BadInput, code="BAD_LABELS"):
     """What was given can be no labels."""
-
-    code = "BAD_LABELS"
 
 
 def is_name(text: str) -> bool:

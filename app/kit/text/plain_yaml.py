@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 import yaml
 
 from app.kit.errors import BadRequest
+from app.kit.text.json_values import JsonObject
 
 MAX_DEPTH = 20
 MAX_PARTS = 5000
@@ -29,8 +30,7 @@ FLOAT = re.compile(
 )
 
 
-class UnreadableYaml(BadRequest):
-    code = "YAML_UNREADABLE"
+class UnreadableYaml(BadRequest, code="YAML_UNREADABLE"): ...
 
 
 class PlainDumper(yaml.SafeDumper):  # type: ignore[misc]  # PyYAML carries no types
@@ -105,8 +105,8 @@ def _read_value(event: Any, events: Iterator[Any], depth: int) -> Any:
     return _read_mapping(events, depth)
 
 
-def _read_mapping(events: Iterator[Any], depth: int) -> dict[str, Any]:
-    mapping: dict[str, Any] = {}
+def _read_mapping(events: Iterator[Any], depth: int) -> JsonObject:
+    mapping: JsonObject = {}
     for event in _iterate_until(yaml.MappingEndEvent, events):
         key = _read_value(event, events, depth + 1)
         if not isinstance(key, str):

@@ -38,18 +38,12 @@ class UploadLimits:
 upload_limits_of = AppState[UploadLimits]("upload_limits")
 
 
-class BodyTooSlow(ModelmillError):
+class BodyTooSlow(ModelmillError, status=408, code="BODY_TOO_SLOW", can_retry=True):
     """The sender paused for too long, or sent too slowly."""
 
-    status = 408
-    code = "BODY_TOO_SLOW"
-    can_retry = True
 
-
-class TooManyUploads(TooMany):
+class TooManyUploads(TooMany, code="TOO_MANY_UPLOADS"):
     """The maximum number of bodies is in transit, for this sender or in total."""
-
-    code = "TOO_MANY_UPLOADS"
 
 
 class BodyLimits:

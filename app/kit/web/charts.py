@@ -141,7 +141,7 @@ def bar(value: float | None, maximum: float, kind: str = "series-1", rule: float
         parts.append(_make_tag("rect", class_=f"bar {kind}", x=0, y=0, width=max(width, 1), height=BAR_HEIGHT, rx=2))
     if rule is not None and 0 < rule < maximum:
         at = round(BAR_WIDTH * rule / maximum, 1)
-        parts.append(_draw_line("bar-rule", at, 0, at, BAR_HEIGHT))
+        parts += [_draw_line(name, at, 0, at, BAR_HEIGHT) for name in ("bar-rule-edge", "bar-rule")]
     return _make_tag(
         "svg",
         EMPTY.join(parts),

@@ -11,11 +11,8 @@ TAGS = {"type": "string"}
 """The schema of these headers."""
 
 
-class PreconditionFailed(ModelmillError):
+class PreconditionFailed(ModelmillError, status=412, code="PRECONDITION_FAILED"):
     """If-Match names another version than the current one."""
-
-    status = 412
-    code = "PRECONDITION_FAILED"
 
 
 def require_match(request: Request, etag: str | None) -> None:

@@ -45,11 +45,6 @@ def action_of(sent: Mapping[str, str]) -> tuple[str, str]:
     return action, argument
 
 
-def as_text(draft: AnyDraft, mode: str) -> AnyDraft:
-    """Converts the document to text in this language."""
-    return replace(draft, mode=mode, problems={})
-
-
 def as_form(draft: AnyDraft, values: object, *, is_document: bool) -> AnyDraft:
     """Converts the document to the form; it stays text if the form would lose something.
 
@@ -60,11 +55,6 @@ def as_form(draft: AnyDraft, values: object, *, is_document: bool) -> AnyDraft:
     if values is None:
         return replace(draft, is_foreign=is_document)
     return replace(draft, mode=FORM, values=values, problems={})
-
-
-def refuse_draft(draft: AnyDraft, error: ModelmillError, problems: Problems) -> AnyDraft:
-    """Returns the page's state after the document was refused: as it was, with the error beside the fields."""
-    return replace(draft, problems=problems, error=error)
 
 
 def problems_of_text(error: ModelmillError, *, at: str, problem: str) -> Problems:

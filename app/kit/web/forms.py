@@ -77,7 +77,8 @@ async def small_parts(request: Request, most_bytes: Mapping[str, int], *, hint: 
 
 
 async def read_fields(request: Request, *, most_bytes: int, what: str) -> dict[str, str]:
-    """Returns fields by name, the last of each. An uploaded `file` replaces the field `text`.
+    """Returns fields by name, the last of each, with line ends as on Unix: browsers send CRLF. An uploaded `file`
+    replaces the field `text`.
 
     Args:
         request: a request with a form.
@@ -94,9 +95,11 @@ async def read_fields(request: Request, *, most_bytes: int, what: str) -> dict[s
             raise TooLarge(f"{what} may have {most_bytes} bytes here.", hint=HINT)
 
     if request.headers.get("content-type", "").startswith("multipart/"):
-        return await _read_multipart_fields(request, check)
-    body = await read_whole_body(request, ENCODED * most_bytes, what, hint=HINT)
-    return {name: values[-1] for name, values in _parse_url_encoded(body).items()}
+        fields = await _read_multipart_fields(request, check)
+    else:
+        body = await read_whole_body(request, ENCODED * most_bytes, what, hint=HINT)
+        fields = {name: values[-1] for name, values in _parse_url_encoded(body).items()}
+    return {name: value.replace("\r\n", "\n") for name, value in fields.items()}
 
 
 async def _read_multipart_fields(request: Request, check: Callable[[int], None]) -> dict[str, str]:

@@ -1,11 +1,11 @@
-"""Common code of all endpoints: reading a JSON body, returning an error, streaming a range of bytes."""
+"""Common code of all endpoints: reading a body or a query as a model, returning a model or an error."""
 
 from __future__ import annotations
 
 import logging
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 from urllib.parse import parse_qs
 
@@ -14,12 +14,13 @@ from pydantic import BaseModel, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Match, Route
 
 from app.kit.errors import BadInput, BadRequest, ModelmillError, Unauthorized, Unavailable
-from app.kit.text.attachment import attachment
+from app.kit.text.json_values import JsonObject
 from app.kit.text.pydantic_messages import own_sentence
-from app.kit.web.conditions import is_known, require_match
+from app.kit.web.downloads import RangeNotSatisfiable
 from app.kit.web.request_body import read_whole_body
 from app.kit.web.state import AppState
 from app.kit.web.strict import TEXT
@@ -31,14 +32,8 @@ MAX_FORM_BYTES = 1 << 20
 RETRY_AFTER_S = 5
 REQUEST_ID = "X-Request-ID"
 """Identifies a request in the logs: from the client or generated (request_log), and always returned."""
-CSV = "text/csv; charset=utf-8"
 FIELDS_HINT = "What may be given here is described at /openapi.json."
 logger = logging.getLogger(__name__)
-
-
-class RangeNotSatisfiable(BadRequest):
-    status = 416
-    code = "RANGE_NOT_SATISFIABLE"
 
 
 async def json_body(request: Request, model: type[Model]) -> Model:
@@ -56,7 +51,7 @@ async def json_body(request: Request, model: type[Model]) -> Model:
 async def form(request: Request, model: type[Model]) -> Model:
     """Parses a url-encoded form as this model; repeated names become a list. Raises like json_body."""
     body = await read_whole_body(request, MAX_FORM_BYTES, "A form")
-    fields: dict[str, Any] = {}
+    fields: JsonObject = {}
     for name, values in parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True).items():
         fields[name] = values if len(values) > 1 else values[0]
     return checked(lambda: model.model_validate(fields))
@@ -82,7 +77,7 @@ class FilterForm(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _remove_empty(cls, given: dict[str, Any]) -> dict[str, Any]:
+    def _remove_empty(cls, given: JsonObject) -> JsonObject:
         return {name: value.strip() for name, value in given.items() if value.strip()}
 
 
@@ -170,7 +165,7 @@ def retry_after(error: ModelmillError) -> dict[str, str]:
     return {"Retry-After": str(error.detail.get("retry_after_s", RETRY_AFTER_S))} if error.can_retry else {}
 
 
-def _build_answer(request: Request, error: dict[str, Any], status: int, headers: Mapping[str, str] | None) -> Response:
+def _build_answer(request: Request, error: JsonObject, status: int, headers: Mapping[str, str] | None) -> Response:
     response: Response
     if wants_page(request):
         template = "kit/_error.html" if is_fragment(request) else "kit/error.html"
@@ -181,13 +176,13 @@ def _build_answer(request: Request, error: dict[str, Any], status: int, headers:
     return response
 
 
-ErrorForm = Callable[[Mapping[str, Any]], dict[str, Any]]
+ErrorForm = Callable[[Mapping[str, Any]], JsonObject]
 Paths = re.Pattern[str]
 error_forms_of = AppState[Mapping[Paths, ErrorForm]]("error_forms", dict)
 """Paths with their own error format."""
 
 
-def _in_form(request: Request, error: dict[str, Any]) -> dict[str, Any]:
+def _in_form(request: Request, error: JsonObject) -> JsonObject:
     forms = error_forms_of(request)
     return next((form(error) for paths, form in forms.items() if paths.fullmatch(request.url.path)), {"error": error})
 
@@ -207,7 +202,14 @@ async def on_http_exception(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     code = {404: "NOT_FOUND", 405: "METHOD_NOT_ALLOWED", 413: "TOO_LARGE"}.get(error.status_code, "BAD_REQUEST")
     body = {"code": code, "message": str(error.detail), "hint": "", "detail": {}, "can_retry": False}
-    return _build_answer(request, body, error.status_code, error.headers)
+    headers = {"Allow": _list_methods(request)} if error.status_code == 405 else error.headers
+    return _build_answer(request, body, error.status_code, headers)
+
+
+def _list_methods(request: Request) -> str:
+    """Those of all routes of the path: Starlette names those of the first one."""
+    routes = (r for r in request.app.routes if isinstance(r, Route) and r.matches(request.scope)[0] is not Match.NONE)
+    return ", ".join(sorted(frozenset[str]().union(*(route.methods or () for route in routes))))
 
 
 async def on_disconnect(_: Request, __: Exception) -> Response:
@@ -231,71 +233,6 @@ EXCEPTION_HANDLERS: dict[Any, Any] = {
     ClientDisconnect: on_disconnect,
     Exception: on_unforeseen,
 }
-
-_RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
-
-
-def byte_range(header: str | None, size: int) -> tuple[int, int] | None:
-    """Returns the half-open range of a Range header; None for the whole object (no header, or an unsupported form).
-
-    Raises:
-        RangeNotSatisfiable: The range is outside of the object.
-    """
-    match = _RANGE.fullmatch(header.strip()) if header else None
-    if match is None or match.group(0) == "bytes=-":
-        return None
-    first, last = match.groups()
-    if not first:
-        start, end = max(0, size - int(last)), size
-    else:
-        start, end = int(first), min(size, int(last) + 1) if last else size
-        if last and int(last) < int(first):
-            return None
-    if start >= end:
-        raise RangeNotSatisfiable(f"The object has {size} bytes; {header} lies outside.", detail={"size_bytes": size})
-    return start, end
-
-
-def stream_bytes(
-    request: Request, read: Callable[[int, int], Iterator[bytes]], *, size: int, etag: str, name: str, media_type: str
-) -> Response:
-    """Returns an object as a download: the whole, or the requested range; 304 if the client already has it.
-
-    Args:
-        read: yields the bytes start <= i < end; called with both.
-        size: in bytes.
-        etag: without quotes.
-        name: the name of the saved file.
-
-    Raises:
-        PreconditionFailed: If-Match names another version.
-        RangeNotSatisfiable: The requested range is outside of the object.
-    """
-    require_match(request, etag)
-    headers = {
-        "Accept-Ranges": "bytes",
-        "ETag": f'"{etag}"',
-        "Content-Disposition": attachment(name),
-        "Cache-Control": "private, no-cache",
-    }
-    if is_known(request, etag):
-        return Response(status_code=304, headers=headers)
-    is_same = request.headers.get("if-range", headers["ETag"]) == headers["ETag"]
-    range_ = byte_range(request.headers.get("range"), size) if is_same and request.method == "GET" else None
-    start, end = range_ or (0, size)
-    headers["Content-Length"] = str(end - start)
-    if range_:
-        headers["Content-Range"] = f"bytes {start}-{end - 1}/{size}"
-    if request.method == "HEAD":
-        return Response(status_code=200, headers=headers, media_type=media_type)
-    status = 206 if range_ else 200
-    return StreamingResponse(read(start, end), status_code=status, headers=headers, media_type=media_type)
-
-
-def text_file(text: str, name: str, media_type: str) -> Response:
-    """Returns a text as a file to download, which no cache keeps."""
-    headers = {"Content-Disposition": attachment(name), "Cache-Control": "no-store"}
-    return Response(text, media_type=media_type, headers=headers)
 
 
 POLICY = (

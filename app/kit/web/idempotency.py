@@ -51,17 +51,12 @@ request."""
 logger = logging.getLogger(__name__)
 
 
-class KeyReused(Conflict):
+class KeyReused(Conflict, code="IDEMPOTENCY_KEY_REUSED"):
     """The Idempotency-Key was used with another request."""
 
-    code = "IDEMPOTENCY_KEY_REUSED"
 
-
-class KeyInUse(Conflict):
+class KeyInUse(Conflict, code="IDEMPOTENCY_KEY_IN_USE", can_retry=True):
     """The first request with this Idempotency-Key is still running."""
-
-    code = "IDEMPOTENCY_KEY_IN_USE"
-    can_retry = True
 
 
 def check_key(key: str) -> str:

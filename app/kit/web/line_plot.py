@@ -6,7 +6,8 @@ import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, pairwise
+from statistics import median
 from typing import NamedTuple, Protocol, TypeVar
 
 from app.kit.clock import from_text
@@ -19,6 +20,8 @@ LEAST_MIN = 0.5
 """Minimum range of a plot over time, in minutes."""
 SHORT_MIN = 2.0
 """Shorter plots are labeled in seconds instead of minutes."""
+LONGEST_PAUSE = 5.0
+"""Reports that are this many times as far apart as usual have others missing between them."""
 NICE = (1, 1.5, 2, 3, 4, 5, 6, 8, 10)
 Series = list[tuple[float, float | None]]
 """x, and the value at x, if any."""
@@ -150,6 +153,7 @@ def time_plot(
     times: float = 1.0,
     ending: str = "",
     marks: Sequence[tuple[float, str]] = (),
+    is_periodic: bool = False,
 ) -> Plot | None:
     """Plots a line for each series. None if there is nothing to draw.
 
@@ -159,7 +163,10 @@ def time_plot(
         times: the factor of the values in the labels.
         ending: the suffix of each label, such as "%".
         marks: events and their times, in minutes before the last point; those outside the axis are omitted.
+        is_periodic: the points are reports at regular times: a line is broken where reports are missing.
     """
+    if is_periodic:
+        series = {kind: break_at_pauses(points) for kind, points in series.items()}
     values = values_of(series.values())
     if not values or max(map(len, series.values())) < LEAST_POINTS:
         return None
@@ -179,6 +186,19 @@ def time_plot(
         times=times,
         ending=ending,
     )
+
+
+def break_at_pauses(points: Series) -> Series:
+    """Returns the points with one without a value in each pause that is far longer than the usual one."""
+    pauses = [later[0] - earlier[0] for earlier, later in pairwise(points)]
+    if not pauses:
+        return points
+    longest, broken = LONGEST_PAUSE * median(pauses), points[:1]
+    for pause, point in zip(pauses, points[1:], strict=True):
+        if pause > longest:
+            broken.append((point[0] - pause / 2, None))
+        broken.append(point)
+    return broken
 
 
 def path_of(points: Iterable[tuple[float, float | None]], x: Scale, y: Scale) -> str:

@@ -7,11 +7,14 @@ swapped while that is current.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
 from hashlib import sha256
 
 from starlette.requests import Request
 from starlette.responses import Response
 
+from app.kit.errors import NotFound
 from app.kit.web.templates import TemplateContext, render
 
 VERSION_DIGITS = 12
@@ -43,6 +46,19 @@ def fragment(request: Request, template: str, context: TemplateContext) -> Respo
         context: the template's context; its `seen` is the version.
     """
     return unchanged() if is_current(request, context["seen"]) else render(request, template, **context)
+
+
+def reloads_when_gone(live: Callable[[Request], Response]) -> Callable[[Request], Response]:
+    """The decorator of an endpoint that sends the fragment of an object: if that is not found, the page is reloaded."""
+
+    @wraps(live)
+    def endpoint(request: Request) -> Response:
+        try:
+            return live(request)
+        except NotFound:
+            return reload_page()
+
+    return endpoint
 
 
 def reload_page() -> Response:

@@ -17,9 +17,7 @@ Piece: TypeAlias = MultipartSegment | bytes
 """The start of a part, or bytes of the current part."""
 
 
-class NotMultipart(ModelmillError):
-    status = 415
-    code = "NOT_MULTIPART"
+class NotMultipart(ModelmillError, status=415, code="NOT_MULTIPART"): ...
 
 
 def boundary_of(content_type: str) -> str | None:

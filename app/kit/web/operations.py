@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from functools import wraps
-from typing import Any, Literal, TypedDict, TypeGuard, TypeVar, Unpack
+from typing import Any, Literal, Protocol, TypedDict, TypeGuard, TypeVar, Unpack
 
 from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
@@ -22,6 +22,8 @@ PARAMETER = re.compile(r"\{(\w+)(?::\w+)?\}")
 USERS, NODES = ("token", "session"), ("node",)
 """Who may call it."""
 Answer = type[BaseModel] | tuple[str, ...] | None
+Answers = Answer | dict[int, Answer]
+NO_CONTENT: Answers = {204: None}
 OpenApiSchema = dict[str, Any]
 """A JSON schema, or another object of the OpenAPI document."""
 Method = Literal["GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"]
@@ -72,6 +74,32 @@ class Operation:
         return Route(self.path, endpoint, methods=[self.method], name=self.endpoint.__name__)
 
 
+class Options(TypedDict, total=False):
+    """What else is declared of an endpoint; see also the fields of `Operation`."""
+
+    errors: tuple[int, ...]
+    """All error statuses; default: those of its kind."""
+    more_errors: tuple[int, ...]
+    """Statuses in addition to those of its kind."""
+    body: type[BaseModel] | OpenApiSchema
+    """What an endpoint without a parameter `body` reads."""
+    query: type[BaseModel]
+    """What an endpoint without a parameter `params` reads."""
+    guard: Callable[[Request], object]
+    """Refuses callers, before anything that they sent is read."""
+    sent_headers: dict[str, OpenApiSchema]
+    headers: dict[str, str]
+    version_fields: tuple[str, ...]
+    creates_later: bool
+    callers: tuple[str, ...]
+
+
+class Declaration(Protocol):
+    """A decorator that declares an endpoint, and returns it as it is."""
+
+    def __call__(self, endpoint: Endpoint, /) -> Endpoint: ...
+
+
 class Operations(list[Operation]):
     """The operations of a module, in the order of its endpoints; each is declared above its endpoint.
 
@@ -83,78 +111,100 @@ class Operations(list[Operation]):
         super().__init__()
         self._parameters = parameters or {}
 
-    def add(
-        self,
-        method: Method,
-        path: str,
-        summary: str,
-        answers: dict[int, Answer],
-        *,
-        errors: tuple[int, ...] | None = None,
-        more_errors: tuple[int, ...] = (),
-        body: type[BaseModel] | OpenApiSchema | None = None,
-        query: type[BaseModel] | None = None,
-        guard: Callable[[Request], object] | None = None,
-        **details: Unpack[_Details],
-    ) -> Callable[[Endpoint], Endpoint]:
-        """The decorator of an endpoint. Other arguments are fields of `Operation`.
+    def get(self, path: str, summary: str, answers: Answers, **options: Unpack[Options]) -> Declaration:
+        """See `add`, as for the other methods."""
+        return self.add("GET", path, summary, answers, **options)
 
-        An endpoint `def change(request, body, params)` is given the body and the query that are declared here, and runs
-        in a thread; it may leave out either, and read it itself.
+    def post(self, path: str, summary: str, answers: Answers, **options: Unpack[Options]) -> Declaration:
+        return self.add("POST", path, summary, answers, **options)
+
+    def put(self, path: str, summary: str, answers: Answers, **options: Unpack[Options]) -> Declaration:
+        return self.add("PUT", path, summary, answers, **options)
+
+    def patch(self, path: str, summary: str, answers: Answers, **options: Unpack[Options]) -> Declaration:
+        return self.add("PATCH", path, summary, answers, **options)
+
+    def delete(self, path: str, summary: str, answers: Answers = NO_CONTENT, **options: Unpack[Options]) -> Declaration:
+        return self.add("DELETE", path, summary, answers, **options)
+
+    def add(self, method: Method, path: str, summary: str, answers: Answers, **options: Unpack[Options]) -> Declaration:
+        """The decorator of an endpoint.
+
+        An endpoint `def change(request, job_id, body: Change, params: Query)` gets the parameters of the path by name,
+        a body and a query of these models, and runs in a thread unless it is async. If it returns nothing, the response
+        is 204. What it reads itself is declared here.
 
         Args:
-            errors: all error statuses; default: those of its kind.
-            more_errors: statuses in addition to those of its kind.
-            guard: refuses callers, before anything that they sent is read.
+            answers: by status; one alone is that of 200.
         """
-        kind = _errors_of(path, body, query) if errors is None else errors
-        parameters = {name: self._parameters[name] for name in PARAMETER.findall(path) if name in self._parameters}
+        by_status = answers if isinstance(answers, dict) else {200: answers}
+        names = PARAMETER.findall(path)
+        parameters = {name: self._parameters[name] for name in names if name in self._parameters}
 
         def declare(endpoint: Endpoint) -> Endpoint:
-            given = _bind_request(endpoint, body, query, guard)
-            conditional = (412,) if 304 in answers else ()
-            refusals = (*kind, *more_errors, *conditional)
-            operation = Operation(method, path, given, summary, answers, refusals, body, query, parameters)
-            self.append(replace(operation, **details))
+            bound = _bind_request(endpoint, names, options.get("guard"))
+            body, query = options.get("body") or bound.body, options.get("query") or bound.query
+            kind = options.get("errors", _errors_of(path, body, query))
+            conditional = (412,) if 304 in by_status else ()
+            errors = (*kind, *options.get("more_errors", ()), *conditional)
+            self.append(
+                Operation(
+                    method,
+                    path,
+                    bound.call,
+                    summary,
+                    by_status,
+                    errors,
+                    body,
+                    query,
+                    parameters,
+                    sent_headers=options.get("sent_headers", {}),
+                    headers=options.get("headers", {}),
+                    version_fields=options.get("version_fields", ()),
+                    creates_later=options.get("creates_later", False),
+                    callers=options.get("callers", USERS),
+                )
+            )
             return endpoint
 
         return declare
 
 
-class _Details(TypedDict, total=False):
-    sent_headers: dict[str, OpenApiSchema]
-    headers: dict[str, str]
-    version_fields: tuple[str, ...]
-    creates_later: bool
-    callers: tuple[str, ...]
+@dataclass(frozen=True)
+class _Bound:
+    """An endpoint as a route calls it, with the request alone, and the models that it is given."""
+
+    call: Callable[..., Any]
+    body: type[BaseModel] | None = None
+    query: type[BaseModel] | None = None
 
 
 def _bind_request(
-    endpoint: Callable[..., Any],
-    body: type[BaseModel] | OpenApiSchema | None,
-    query: type[BaseModel] | None,
-    guard: Callable[[Request], object] | None,
-) -> Callable[..., Any]:
-    """The endpoint as a route calls it: with the request alone."""
-    names = inspect.signature(endpoint).parameters.keys() & {"body", "params"}
-    if not names and guard is None:
-        return endpoint
+    endpoint: Callable[..., Any], path_names: Collection[str], guard: Callable[[Request], object] | None
+) -> _Bound:
+    arguments = inspect.signature(endpoint).parameters.keys() & {"body", "params", *path_names}
+    if not arguments and guard is None:
+        return _Bound(endpoint)
+    models = inspect.get_annotations(endpoint, eval_str=True) if arguments & {"body", "params"} else {}
+    body, query = models.get("body"), models.get("params")
     from app.kit.web import http  # workers have operations, and no pages
 
     @wraps(endpoint)
     async def read(request: Request) -> Response:
         if guard is not None:
             await run_in_threadpool(guard, request)
-        sent: dict[str, BaseModel] = {}
-        if "params" in names:
-            assert query is not None
-            sent["params"] = http.query(request, query)
-        if "body" in names:
-            assert isinstance(body, type)
-            sent["body"] = await http.json_body(request, body)
-        return await run_in_threadpool(endpoint, request, **sent)
+        given = {name: value for name, value in request.path_params.items() if name in arguments}
+        if query is not None:
+            given["params"] = http.query(request, query)
+        if body is not None:
+            given["body"] = await http.json_body(request, body)
+        if inspect.iscoroutinefunction(endpoint):
+            response = await endpoint(request, **given)
+        else:
+            response = await run_in_threadpool(endpoint, request, **given)
+        return response or Response(status_code=204)
 
-    return read
+    return _Bound(read, body, query)
 
 
 def is_model(candidate: object) -> TypeGuard[type[BaseModel]]:

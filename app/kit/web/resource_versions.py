@@ -31,10 +31,8 @@ WAIT_S = 10.0
 """How long a conditional change waits for another of the same resource."""
 
 
-class ChangeInProgress(Unavailable):
+class ChangeInProgress(Unavailable, code="CHANGE_IN_PROGRESS"):
     """Another conditional change of this resource has not ended within the wait."""
-
-    code = "CHANGE_IN_PROGRESS"
 
 
 def with_versions(operations: Iterable[Operation]) -> list[Operation]:

@@ -63,9 +63,7 @@ class SecurityHeaders:
         await self.app(scope, receive, send_with_headers)
 
 
-class UnknownHost(ModelmillError):
-    status = 421
-    code = "UNKNOWN_HOST"
+class UnknownHost(ModelmillError, status=421, code="UNKNOWN_HOST"): ...
 
 
 class KnownHostsOnly:

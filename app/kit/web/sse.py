@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
 import redis
 from sse_starlette import EventSourceResponse, ServerSentEvent
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -56,6 +57,24 @@ def change_stream(request: Request, *keys: str) -> Response:
         keys: as in ChangeHub.watch.
     """
     return event_stream(request, change_frames(hub_of(request), *keys))
+
+
+def changes_of(
+    *keys: str, guard: Callable[[Request], object] = lambda _: None
+) -> Callable[[Request], Awaitable[Response]]:
+    """Makes an endpoint with a `change_stream`. It tells that something has changed, which another user's object may
+    be, and nothing more about it.
+
+    Args:
+        keys: as in ChangeHub.watch.
+        guard: refuses callers; runs in a thread.
+    """
+
+    async def events(request: Request) -> Response:
+        await run_in_threadpool(guard, request)
+        return change_stream(request, *keys)
+
+    return events
 
 
 async def record_frames(

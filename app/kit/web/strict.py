@@ -2,14 +2,42 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from datetime import UTC, date, datetime, time
+from typing import Annotated, Any
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
 
 from app.kit.clock import within_our_calendar
 
-Moment = Annotated[AwareDatetime, AfterValidator(within_our_calendar)]
-"""A time with its offset from UTC that `app.kit.clock` can write."""
+
+def _read_moment(value: Any, read: ValidatorFunctionWrapHandler) -> datetime:
+    """Reads a time with its offset, or a date, which is the beginning of that day in UTC.
+
+    A number is refused: pydantic reads it as seconds since 1970, and so the year 2026 as a moment of that year.
+    """
+    try:
+        return datetime.combine(date.fromisoformat(value), time(), UTC)
+    except (TypeError, ValueError):
+        pass
+    try:
+        moment: datetime = read(value if ":" in str(value) else None)
+    except ValidationError:
+        raise ValueError(
+            "A time has a date and its offset from UTC, such as 2026-11-20T08:00:00Z; a day (UTC) is 2026-11-20."
+        ) from None
+    return moment
+
+
+Moment = Annotated[AwareDatetime, WrapValidator(_read_moment), AfterValidator(within_our_calendar)]
+"""A time with its offset from UTC, or a day in UTC, that `app.kit.clock` can write."""
 
 TEXT = r"^[^\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]*$"
 """Pattern of a text of one line: without control characters, and without those that reverse what is read."""

@@ -33,32 +33,20 @@ HINT = "This address speaks tus 1.0: https://tus.io/protocols/resumable-upload."
 _KEY = re.compile(r"[!-+\--~]{1,100}")  # printable ASCII without space and comma
 
 
-class WrongVersion(ModelmillError):
+class WrongVersion(ModelmillError, status=412, code="TUS_VERSION"):
     """Another version of the protocol, or none."""
 
-    status = 412
-    code = "TUS_VERSION"
 
-
-class WrongOffset(Conflict):
+class WrongOffset(Conflict, code="UPLOAD_OFFSET"):
     """The upload's offset is not where its sender assumes."""
 
-    code = "UPLOAD_OFFSET"
 
-
-class WrongBodyType(ModelmillError):
+class WrongBodyType(ModelmillError, status=415, code="UPLOAD_BODY_TYPE"):
     """The Content-Type of a continued upload must be the one of tus."""
 
-    status = 415
-    code = "UPLOAD_BODY_TYPE"
 
-
-class WrongChecksum(ModelmillError):
+class WrongChecksum(ModelmillError, status=460, code="UPLOAD_CHECKSUM", can_retry=True):
     """The bytes differ from those sent: none of them is kept."""
-
-    status = 460
-    code = "UPLOAD_CHECKSUM"
-    can_retry = True
 
 
 @dataclass(frozen=True)

@@ -109,6 +109,7 @@ def test_two_nodes_of_one_installation_recognize_each_other(cloud: Credentials, 
         assert ("DNS", "cloud0.nodes.modelmill") in connection.getpeercert()["subjectAltName"]  # type: ignore[index]
 
 
+@pytest.mark.slow
 def test_of_two_authorities_of_one_name_each_revokes_its_own_certificates(tmp_path: Path) -> None:
     """As while the secret key of an installation is replaced: serials begin again."""
     lists = [OURS.revocations([(7, NOW)]), THEIRS.revocations([(8, NOW)])]

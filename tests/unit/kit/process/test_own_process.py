@@ -47,6 +47,7 @@ assert ssl.create_default_context() and hashlib.sha256(b"").hexdigest().startswi
 """The first time on a kernel without the file."""
 
 
+@pytest.mark.slow
 def test_what_equals_its_file_leaves_memory_and_what_the_linker_changed_stays() -> None:
     ended = subprocess.run([sys.executable, "-c", RELEASE], capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from app.kit.process.slots import InFlight, take_slot
 
 HOLD = """
@@ -48,6 +50,7 @@ def test_whoever_takes_the_slot_of_a_killed_worker_learns_what_died_with_it(tmp_
     slot.release()
 
 
+@pytest.mark.slow
 def test_what_is_not_settled_is_found_again_by_the_next_worker(tmp_path: Path) -> None:
     first, _ = hold(tmp_path)
     second, _ = hold(tmp_path)
@@ -61,6 +64,7 @@ def test_what_is_not_settled_is_found_again_by_the_next_worker(tmp_path: Path) -
     again.release()
 
 
+@pytest.mark.slow
 def test_what_died_in_a_higher_slot_is_found_too(tmp_path: Path) -> None:
     first, _ = hold(tmp_path)
     second, name = hold(tmp_path)

@@ -136,6 +136,7 @@ print("all were read")
 """
 
 
+@pytest.mark.slow
 def test_threads_that_read_a_new_kind_at_once_do_not_crash_the_process() -> None:
     command = [sys.executable, "-c", MANY_READERS]
     done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)

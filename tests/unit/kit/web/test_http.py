@@ -15,7 +15,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from app.kit.errors import BadInput
-from app.kit.web.http import EXCEPTION_HANDLERS, RangeNotSatisfiable, byte_range, checked, query, stream_bytes
+from app.kit.web.downloads import RangeNotSatisfiable, byte_range, stream_bytes
+from app.kit.web.http import EXCEPTION_HANDLERS, checked, query
 
 CONTENT = bytes(range(100))
 
@@ -202,3 +203,11 @@ def test_what_our_own_check_says_stands_alone() -> None:
     with pytest.raises(BadInput) as refused:
         checked(lambda: CheckedByUs.model_validate({"goal": "snr"}))
     assert refused.value.message == "goal: 'snr' is no goal"
+
+
+def test_a_wrong_method_is_told_those_of_all_routes_of_the_path() -> None:
+    declared = {"/a/{b}": ["POST"], "/a/b": ["GET"], "/c": ["PUT"]}
+    routes = [Route(path, lambda _: Response(), methods=methods) for path, methods in declared.items()]
+    app = Starlette(routes=routes, exception_handlers=EXCEPTION_HANDLERS)
+    answer = asyncio.run(httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://web").delete("/a/b"))
+    assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD, POST")

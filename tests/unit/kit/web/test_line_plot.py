@@ -29,3 +29,12 @@ def test_what_happened_before_the_first_value_is_not_marked() -> None:
     assert plot is not None
     assert [mark.tip for mark in plot.marks] == ["at"]
     assert plot.marks[0].x == plot.left
+
+
+def test_a_line_is_broken_where_reports_are_missing() -> None:
+    points: list[tuple[float, float | None]] = [(at, 1.0) for at in (-10.0, -9.5, -9.0, -1.0, -0.5, 0.0)]
+    regular, irregular = (time_plot({"a": points}, is_periodic=is_periodic) for is_periodic in (True, False))
+    assert regular is not None and irregular is not None
+    assert regular.lines[0].path.count("M") == 2
+    assert json.loads(regular.data)["y"] == [[1, 1, 1, None, 1, 1, 1]]
+    assert irregular.lines[0].path.count("M") == 1

@@ -35,7 +35,7 @@ class Thing(BaseModel):
 def test_an_operation_may_refuse_as_those_of_its_kind(path: str, details: dict[str, Any], errors: set[int]) -> None:
     operations = Operations()
 
-    @operations.add("POST", path, "A thing", {200: Thing}, **details)
+    @operations.post(path, "A thing", Thing, **details)
     def endpoint(_: Request) -> Response:
         return Response()
 
@@ -48,7 +48,7 @@ def test_a_path_has_those_parameters_of_its_module_that_it_names() -> None:
     operations = Operations({"name": {"pattern": "a"}, "part": {"pattern": "b"}})
     paths = ["/things", "/things/{name}", "/things/{name}/{part}/{other}"]
     for path in paths:
-        operations.add("GET", path, "A thing", {200: Thing}, callers=("node",))(lambda _: Response())
+        operations.get(path, "A thing", Thing, callers=("node",))(lambda _: Response())
     assert [list(operation.parameters) for operation in operations] == [[], ["name"], ["name", "part"]]
     assert [operation.path for operation in operations] == [
         "/things",
@@ -62,15 +62,28 @@ class Page(BaseModel):
     first: int = 0
 
 
-def test_an_endpoint_is_given_the_body_and_the_query_that_its_operation_declares() -> None:
-    operations = Operations()
+def test_an_endpoint_is_given_the_parameters_of_its_path_a_body_and_a_query_by_its_signature() -> None:
+    operations, deleted = Operations(), list[str]()
 
-    @operations.add("PUT", "/things/{name}", "A thing", {200: Thing}, body=Thing, query=Page)
-    def put_thing(request: Request, body: Thing, params: Page) -> Response:
-        return Response(f"{request.path_params['name']} {body.name} {params.first}")
+    @operations.put("/things/{name}", "A thing", Thing)
+    def put_thing(_: Request, name: str, body: Thing, params: Page) -> Response:
+        return Response(f"{name} {body.name} {params.first}")
 
+    @operations.post("/things/{name}", "A thing", {201: Thing})
+    async def post_thing(_: Request, name: str, body: Thing) -> Response:
+        return Response(f"{name} {body.name}")
+
+    @operations.delete("/things/{name}", "A thing")
+    def delete_thing(_: Request, name: str) -> None:
+        deleted.append(name)
+
+    assert [(one.body, one.query) for one in operations] == [(Thing, Page), (Thing, None), (None, None)]
+    assert operations[0].errors == (404, 400, 413, 422, 503)
     with TestClient(Starlette(routes=[operation.route() for operation in operations])) as client:
         assert client.put("/things/a?first=2", json={"name": "b"}).text == "a b 2"
+        assert client.post("/things/a", json={"name": "b"}).text == "a b"
+        assert client.delete("/things/a").status_code == 204
+    assert deleted == ["a"]
 
 
 def test_a_guard_refuses_before_the_body_is_read() -> None:
@@ -79,7 +92,7 @@ def test_a_guard_refuses_before_the_body_is_read() -> None:
     def refuse(_: Request) -> None:
         raise Forbidden("Not for you.")
 
-    @operations.add("PUT", "/things", "A thing", {200: Thing}, body=Thing, guard=refuse)
+    @operations.put("/things", "A thing", Thing, guard=refuse)
     def put_thing(_: Request, body: Thing) -> Response:
         return Response(body.name)
 

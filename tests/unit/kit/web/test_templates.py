@@ -50,6 +50,7 @@ def texts_of_source(path: Path) -> Iterator[str]:
             yield text if isinstance(text, str) else text[0]
 
 
+@pytest.mark.slow
 def test_every_text_of_a_template_is_translated(parsed: dict[str, nodes.Template]) -> None:
     known = catalogue("zh-Hant")
     texts = {name: set(texts_of_template(template)) for name, template in parsed.items()}
@@ -69,6 +70,7 @@ def test_what_destroys_never_has_the_focus() -> None:
     assert not [name for name, tags in buttons.items() if any("autofocus" in tag for tag in tags)]
 
 
+@pytest.mark.slow
 def test_what_has_a_plural_is_not_looked_up_without_a_number(parsed: dict[str, nodes.Template]) -> None:
     """The catalogue does not find it then, and the page is English there."""
     counted = {message.id[0] for message in catalogue("zh-Hant") if isinstance(message.id, tuple)}
