@@ -5,7 +5,7 @@ OPERATIONS is its table of routes.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import BaseModel
 from starlette.requests import Request
@@ -16,8 +16,9 @@ from app.conversion.api import JOB_ID
 from app.conversion.options import KneronOptions, QuantizationStep
 from app.conversion.schemas import OfView
 from app.conversion.service.quality import reports_of
-from app.conversion.service.quality.actions import Action, actions_of
+from app.conversion.service.quality.actions import actions_of
 from app.conversion.service.quality.candidates import pareto, read_search
+from app.kit.text.json_values import JsonObject
 from app.kit.web.auth import user_of
 from app.kit.web.described_type import DescribedType
 from app.kit.web.http import json_answer
@@ -26,7 +27,7 @@ from app.kit.web.operations import Operations
 
 class ActionAnswer(OfView):
     code: str
-    params: dict[str, Any]
+    params: JsonObject
     text: str
     """The action in English, with its numbers."""
     gain_db: float | None
@@ -35,7 +36,7 @@ class ActionAnswer(OfView):
     latency_delta_ms: float | None
     is_measured: bool
     """Whether the action was tried; otherwise the gain is an estimate."""
-    options_patch: dict[str, Any]
+    options_patch: JsonObject
     """A JSON merge patch of the options of the job that applies the action; empty: it cannot be applied
     automatically."""
 
@@ -63,9 +64,9 @@ class CandidateAnswer(OfView):
     is_on_task_front: bool
     """Whether no other candidate is better in task loss, size and latency together; false if the loss was not
     measured."""
-    steps: Annotated[list[dict[str, Any]], DescribedType(list[QuantizationStep])]
+    steps: Annotated[list[JsonObject], DescribedType(list[QuantizationStep])]
     """Value of quantization.steps that builds this candidate again."""
-    options: Annotated[dict[str, Any], DescribedType(KneronOptions)]
+    options: Annotated[JsonObject, DescribedType(KneronOptions)]
     """Values of kneron in the options that build this candidate again; empty for the toolchain host."""
 
 
@@ -77,22 +78,21 @@ class ActionsAnswer(BaseModel):
 OPERATIONS = Operations(JOB_ID)
 
 
-@OPERATIONS.add(
-    "GET",
+@OPERATIONS.get(
     "/jobs/{job_id}/actions",
     "List the next actions for a conversion, the best one first, and the candidates of its search",
-    {200: ActionsAnswer},
+    ActionsAnswer,
 )
-def list_actions(request: Request) -> Response:
+def list_actions(request: Request, job_id: str) -> Response:
     """Empty lists for a job of which nothing is measured yet."""
     conversion = conversion_of(request)
-    record = conversion.jobs.get(request.path_params["job_id"], user_of(request))
+    record = conversion.jobs.get(job_id, user_of(request))
     bie = reports_of(conversion, record).bie
     search = read_search(bie or {})
     tried = search.candidates if search else ()
     front, task_front = {one.id for one in pareto(tried, "snr")}, {one.id for one in pareto(tried, "task")}
     answer = ActionsAnswer(
-        actions=[_describe_action(action) for action in actions_of(record, bie)],
+        actions=[ActionAnswer(**vars(one), text=one.text) for one in actions_of(record, bie)],
         candidates=[
             CandidateAnswer(
                 **vars(candidate), is_on_front=candidate.id in front, is_on_task_front=candidate.id in task_front
@@ -101,7 +101,3 @@ def list_actions(request: Request) -> Response:
         ],
     )
     return json_answer(answer)
-
-
-def _describe_action(action: Action) -> ActionAnswer:
-    return ActionAnswer(**vars(action), text=action.text)

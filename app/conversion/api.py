@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import timedelta
-from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -23,8 +22,10 @@ from app.conversion.upload_receiver import receive_upload
 from app.kit.clock import now, to_text
 from app.kit.errors import NotFound
 from app.kit.redis.change_hub import ChangeHub
+from app.kit.text.json_values import JsonObject
 from app.kit.web.auth import user_of
-from app.kit.web.http import json_answer, stream_bytes
+from app.kit.web.downloads import stream_bytes
+from app.kit.web.http import json_answer
 from app.kit.web.operations import Operations
 from app.kit.web.public_address import rewrite_link
 from app.kit.web.sse import EventFrames, event_stream, frame, hub_of, record_frames
@@ -52,12 +53,11 @@ _MULTIPART = {
 }
 FILES = (OTHER_MEDIA_TYPE, *(kind.partition(";")[0] for kind in MEDIA_TYPES.values()))
 JOB_ID = {"job_id": {"type": "string", "format": "uuid"}}
-_STEP: dict[str, dict[str, Any]] = {**JOB_ID, "step": {"type": "string", "enum": [stage.step for stage in Stage]}}
+_STEP: dict[str, JsonObject] = {**JOB_ID, "step": {"type": "string", "enum": [stage.step for stage in Stage]}}
 OPERATIONS = Operations({**_STEP, **JOB_ID})
 
 
-@OPERATIONS.add(
-    "POST",
+@OPERATIONS.post(
     "/uploads",
     "Upload a model, its reference pictures, or both",
     {201: schemas.UploadAnswer},
@@ -70,17 +70,17 @@ async def upload(request: Request) -> Response:
     return JSONResponse(answer.model_dump(), status_code=201)
 
 
-@OPERATIONS.add(
-    "POST",
+@OPERATIONS.post(
     "/uploads/presign",
     "Create links for uploading inputs directly to the object store with PUT",
     {201: schemas.LinksAnswer},
     more_errors=(507,),
-    body=schemas.NewLinks,
 )
 def presign_uploads(request: Request, body: schemas.NewLinks) -> Response:
     names = [
-        name for name, is_wanted in ((object_keys.MODEL, body.model), (object_keys.IMAGES, body.images)) if is_wanted
+        name
+        for name, is_included in ((object_keys.MODEL, body.model), (object_keys.IMAGES, body.images))
+        if is_included
     ]
     links_by_name = conversion_of(request).uploads.presign(user_of(request), names)
     for link in links_by_name["links"].values():
@@ -94,13 +94,8 @@ def presign_uploads(request: Request, body: schemas.NewLinks) -> Response:
     return JSONResponse(answer, status_code=201)
 
 
-@OPERATIONS.add(
-    "POST",
-    "/jobs",
-    "Create a conversion job from uploaded inputs",
-    {201: schemas.JobAnswer},
-    more_errors=(429, 507),
-    body=schemas.NewJob,
+@OPERATIONS.post(
+    "/jobs", "Create a conversion job from uploaded inputs", {201: schemas.JobAnswer}, more_errors=(429, 507)
 )
 def create_job(request: Request, body: schemas.NewJob) -> Response:
     submission = Submission(
@@ -117,9 +112,7 @@ def create_job(request: Request, body: schemas.NewJob) -> Response:
     return job_response(conversion, record, 201, {"Location": f"/jobs/{record.job_id}"})
 
 
-@OPERATIONS.add(
-    "GET", "/jobs", "List jobs, newest first", {200: schemas.JobsAnswer}, more_errors=(400,), query=schemas.JobQuery
-)
+@OPERATIONS.get("/jobs", "List jobs, newest first", schemas.JobsAnswer, more_errors=(400,))
 def list_jobs(request: Request, params: schemas.JobQuery) -> Response:
     job_filter = JobFilter(
         status=params.status, toolchain=params.toolchain, platform=params.platform, owner=params.owner, text=params.q
@@ -129,57 +122,47 @@ def list_jobs(request: Request, params: schemas.JobQuery) -> Response:
     return JSONResponse({"jobs": [conversion.job_json(record) for record in records], "next_cursor": cursor})
 
 
-@OPERATIONS.add(
-    "GET",
-    "/jobs/{job_id}",
-    "Get a job",
-    {200: schemas.JobAnswer},
-    version_fields=("status", "name", "tags", "notes", "keep"),
+@OPERATIONS.get(
+    "/jobs/{job_id}", "Get a job", schemas.JobAnswer, version_fields=("status", "name", "tags", "notes", "keep")
 )
-def get_job(request: Request) -> Response:
+def get_job(request: Request, job_id: str) -> Response:
     conversion = conversion_of(request)
-    return job_response(conversion, conversion.jobs.get(request.path_params["job_id"], user_of(request)))
+    return job_response(conversion, conversion.jobs.get(job_id, user_of(request)))
 
 
-@OPERATIONS.add(
-    "POST", "/jobs/{job_id}/cancel", "Cancel a queued or running job", {200: schemas.JobAnswer}, more_errors=(409,)
-)
-def cancel_job(request: Request) -> Response:
+@OPERATIONS.post("/jobs/{job_id}/cancel", "Cancel a queued or running job", schemas.JobAnswer, more_errors=(409,))
+def cancel_job(request: Request, job_id: str) -> Response:
     conversion = conversion_of(request)
-    return job_response(conversion, conversion.jobs.cancel(request.path_params["job_id"], user_of(request)))
+    return job_response(conversion, conversion.jobs.cancel(job_id, user_of(request)))
 
 
-@OPERATIONS.add("DELETE", "/jobs/{job_id}", "Delete a finished job and its files", {204: None}, more_errors=(409,))
-def delete_job(request: Request) -> Response:
-    conversion_of(request).jobs.delete(request.path_params["job_id"], user_of(request))
-    return Response(status_code=204)
+@OPERATIONS.delete("/jobs/{job_id}", "Delete a finished job and its files", more_errors=(409,))
+def delete_job(request: Request, job_id: str) -> None:
+    conversion_of(request).jobs.delete(job_id, user_of(request))
 
 
-@OPERATIONS.add(
-    "GET",
+@OPERATIONS.get(
     "/jobs/{job_id}/events",
     "Follow a job by server-sent events: its status at every change, then done",
-    {200: ("text/event-stream",)},
+    ("text/event-stream",),
 )
-async def job_events(request: Request) -> Response:
+async def job_events(request: Request, job_id: str) -> Response:
     """The state at once, then at every change; ends with `done`, or with `gone` when the record was forgotten."""
-    job_id, user = request.path_params["job_id"], user_of(request)
+    user = user_of(request)
     conversion = conversion_of(request)
     await run_in_threadpool(conversion.jobs.get, job_id, user)
     return event_stream(request, job_frames(hub_of(request), conversion, job_id, user))
 
 
-@OPERATIONS.add(
-    "GET",
+@OPERATIONS.get(
     "/jobs/{job_id}/logs/{step}",
     "Read the log of a stage from an offset, during or after the stage",
-    {200: ("text/plain",)},
-    query=schemas.LogQuery,
+    ("text/plain",),
     headers={"X-Log-Next-Offset": "offset to ask for next", "X-Log-Complete": "true when nothing will follow"},
 )
-def job_log(request: Request, params: schemas.LogQuery) -> Response:
-    stage = _describe_stage(request.path_params["step"])
-    portion = conversion_of(request).jobs.log(request.path_params["job_id"], stage, params.offset, user_of(request))
+def job_log(request: Request, job_id: str, step: str, params: schemas.LogQuery) -> Response:
+    stage = _describe_stage(step)
+    portion = conversion_of(request).jobs.log(job_id, stage, params.offset, user_of(request))
     headers = {
         "X-Log-Next-Offset": str(portion.next_offset),
         "X-Log-Complete": "true" if portion.is_complete else "false",
@@ -188,24 +171,22 @@ def job_log(request: Request, params: schemas.LogQuery) -> Response:
     return Response(portion.text, media_type="text/plain; charset=utf-8", headers=headers)
 
 
-@OPERATIONS.add("GET", "/jobs/{job_id}/artifacts", "List the files of a job", {200: schemas.ArtifactsAnswer})
-def list_artifacts(request: Request) -> Response:
-    record = conversion_of(request).jobs.get(request.path_params["job_id"], user_of(request))
+@OPERATIONS.get("/jobs/{job_id}/artifacts", "List the files of a job", schemas.ArtifactsAnswer)
+def list_artifacts(request: Request, job_id: str) -> Response:
+    record = conversion_of(request).jobs.get(job_id, user_of(request))
     artifacts = [{"name": name, **vars(artifact)} for name, artifact in sorted(record.artifacts.items())]
     return JSONResponse({"artifacts": artifacts})
 
 
-@OPERATIONS.add(
-    "GET",
+@OPERATIONS.get(
     "/jobs/{job_id}/artifacts/{name}",
     "Download a file of a job; Range is honored",
     {200: FILES, 206: FILES, 304: None},
     more_errors=(416,),
 )
-def get_artifact(request: Request) -> Response:
-    name = request.path_params["name"]
+def get_artifact(request: Request, job_id: str, name: str) -> Response:
     jobs = conversion_of(request).jobs
-    artifact = jobs.artifact(request.path_params["job_id"], name, user_of(request))
+    artifact = jobs.artifact(job_id, name, user_of(request))
     return artifact_stream(request, artifact, name, jobs.read)
 
 
@@ -232,20 +213,17 @@ def media_type_of(name: str) -> str:
     return MEDIA_TYPES.get(f".{name.rpartition('.')[2]}", OTHER_MEDIA_TYPE)
 
 
-@OPERATIONS.add(
-    "GET", "/jobs/{job_id}/artifacts/{name}/link", "Create a temporary link to a file", {200: schemas.LinkAnswer}
-)
-def link_artifact(request: Request) -> Response:
+@OPERATIONS.get("/jobs/{job_id}/artifacts/{name}/link", "Create a temporary link to a file", schemas.LinkAnswer)
+def link_artifact(request: Request, job_id: str, name: str) -> Response:
     """A link that needs no log-in and expires: for wget on the device."""
-    name = request.path_params["name"]
     jobs = conversion_of(request).jobs
-    artifact = jobs.artifact(request.path_params["job_id"], name, user_of(request))
+    artifact = jobs.artifact(job_id, name, user_of(request))
     ttl_s = settings_of(request).presign_ttl_s
     url = rewrite_link(request, jobs.link(artifact, name, expires_s=ttl_s))
     return JSONResponse({"url": url, "expires_at": to_text(now() + timedelta(seconds=ttl_s))})
 
 
-@OPERATIONS.add("GET", "/system", "Get workers, queues, health and versions", {200: SystemAnswer}, errors=())
+@OPERATIONS.get("/system", "Get workers, queues, health and versions", SystemAnswer, errors=())
 def get_system(request: Request) -> Response:
     """Workers, queues, health and versions; what is away is said with status 200."""
     system = read_system(conversion_of(request), settings_of(request), user_of(request), now())

@@ -23,12 +23,10 @@ from app.kit.web.operations import Operations
 OPERATIONS = Operations(JOB_ID)
 
 
-@OPERATIONS.add(
-    "GET",
+@OPERATIONS.get(
     "/archive",
     "List completed jobs, including those from before a reset, the last completed one first",
-    {200: schemas.ArchiveAnswer},
-    query=schemas.ArchiveQuery,
+    schemas.ArchiveAnswer,
 )
 def list_archive(request: Request, params: schemas.ArchiveQuery) -> Response:
     user = user_of(request)
@@ -55,40 +53,35 @@ def filter_of(params: schemas.ArchiveQuery) -> ArchiveFilter:
     )
 
 
-@OPERATIONS.add("GET", "/archive/{job_id}", "Get a job of the archive", {200: schemas.ArchivedJobAnswer})
-def get_archived(request: Request) -> Response:
-    return _answer_job(archive_of(request).get(request.path_params["job_id"], user_of(request)))
+@OPERATIONS.get("/archive/{job_id}", "Get a job of the archive", schemas.ArchivedJobAnswer)
+def get_archived(request: Request, job_id: str) -> Response:
+    return _answer_job(archive_of(request).get(job_id, user_of(request)))
 
 
-@OPERATIONS.add("DELETE", "/archive/{job_id}", "Delete a job of the archive with all its files", {204: None})
-def delete_archived(request: Request) -> Response:
-    archive_of(request).delete(request.path_params["job_id"], user_of(request))
-    return Response(status_code=204)
+@OPERATIONS.delete("/archive/{job_id}", "Delete a job of the archive with all its files")
+def delete_archived(request: Request, job_id: str) -> None:
+    archive_of(request).delete(job_id, user_of(request))
 
 
-@OPERATIONS.add(
-    "PUT",
+@OPERATIONS.put(
     "/archive/{job_id}/keep",
     "Keep a job permanently, or let it expire again",
-    {200: schemas.ArchivedJobAnswer},
+    schemas.ArchivedJobAnswer,
     more_errors=(507,),
-    body=schemas.ArchiveChange,
 )
-def keep_archived(request: Request, body: schemas.ArchiveChange) -> Response:
-    archive, job_id, user = archive_of(request), request.path_params["job_id"], user_of(request)
+def keep_archived(request: Request, job_id: str, body: schemas.ArchiveChange) -> Response:
+    archive, user = archive_of(request), user_of(request)
     return _answer_job(archive.keep(job_id, user, is_kept=body.is_kept))
 
 
-@OPERATIONS.add(
-    "POST",
+@OPERATIONS.post(
     "/archive/{job_id}/convert",
     "Convert the inputs of a job of the archive again",
     {201: JobAnswer},
     more_errors=(409, 422, 429, 507),
 )
-def convert_again(request: Request) -> Response:
+def convert_again(request: Request, job_id: str) -> Response:
     """Submit once more what the job was made from."""
-    job_id = request.path_params["job_id"]
     try:
         record = archive_of(request).convert_again(job_id, user_of(request))
     except ObjectMissing:
@@ -97,16 +90,15 @@ def convert_again(request: Request) -> Response:
     return JSONResponse(conversion_of(request).job_json(record), status_code=201, headers=headers)
 
 
-@OPERATIONS.add(
-    "GET",
+@OPERATIONS.get(
     "/archive/{job_id}/artifacts/{name}",
     "Download a file of a job of the archive; Range is honored",
     {200: FILES, 206: FILES, 304: None},
     more_errors=(416,),
 )
-def get_archived_file(request: Request) -> Response:
-    archive, name = archive_of(request), request.path_params["name"]
-    artifact = archive.artifact(request.path_params["job_id"], name, user_of(request))
+def get_archived_file(request: Request, job_id: str, name: str) -> Response:
+    archive = archive_of(request)
+    artifact = archive.artifact(job_id, name, user_of(request))
     return artifact_stream(request, artifact, name, archive.read)
 
 

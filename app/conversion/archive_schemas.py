@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Annotated
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from app.conversion.model import Verdict
 from app.conversion.object_keys import UUID
 from app.conversion.options import Chip, ToolchainName
 from app.conversion.schemas import JobAnswer
-from app.kit.web.strict import Strict
+from app.kit.web.strict import Moment, Strict
 
 CURSOR = rf"^[0-9T:.Z-]{{20,32}}_{UUID}$"
-
-Moment = Annotated[AwareDatetime, Field(ge=datetime(1970, 1, 2, tzinfo=UTC), le=datetime(9999, 1, 1, tzinfo=UTC))]
 
 
 class ArchiveQuery(Strict):

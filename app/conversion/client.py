@@ -70,6 +70,11 @@ class ConversionClient(ApiClient):
         with command_errors():
             return self._client.job(job_id).record
 
+    def stored(self, job_id: str) -> JsonObject:
+        """Returns the record of a job, also of one that only the archive has."""
+        with command_errors():
+            return self._client.stored(job_id).record
+
     def jobs(self, *, limit: int = 50, **filters: str | None) -> Iterator[JsonObject]:
         """Newest first, page by page, at most `limit`.
 

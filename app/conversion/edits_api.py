@@ -15,24 +15,16 @@ from app.kit.web.operations import Operations
 OPERATIONS = Operations(JOB_ID)
 
 
-@OPERATIONS.add(
-    "PATCH",
-    "/jobs/{job_id}",
-    "Change the name, tags or notes of a job, or keep its files",
-    {200: schemas.JobAnswer},
-    body=schemas.JobChange,
-)
-def change_job(request: Request, body: schemas.JobChange) -> Response:
-    conversion, job_id, user = conversion_of(request), request.path_params["job_id"], user_of(request)
+@OPERATIONS.patch("/jobs/{job_id}", "Change the name, tags or notes of a job, or keep its files", schemas.JobAnswer)
+def change_job(request: Request, job_id: str, body: schemas.JobChange) -> Response:
+    conversion, user = conversion_of(request), user_of(request)
     return job_response(conversion, conversion.edits.change(job_id, user, **body.model_dump(exclude_none=True)))
 
 
-@OPERATIONS.add(
-    "POST",
+@OPERATIONS.post(
     "/jobs/bulk",
     "Cancel, delete, tag or keep many jobs; a failure for one does not affect the others",
-    {200: schemas.BulkAnswer},
-    body=schemas.BulkChange,
+    schemas.BulkAnswer,
 )
 def change_jobs(request: Request, body: schemas.BulkChange) -> Response:
     edits, user = conversion_of(request).edits, user_of(request)

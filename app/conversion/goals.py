@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-GoalKind = Literal["snr", "drop", "fastest", "smallest", "given"]
+GoalKind = Literal["snr", "drop", "fastest", "smallest", "given", "best"]
 
 DEFAULT_GOAL = "snr>=20"
 """The vendor's rule for an acceptable output."""
@@ -32,6 +32,8 @@ class Goal:
 
 AS_GIVEN = Goal("", "given")
 """Not to search: what is made is known."""
+BEST_OF_FEW = Goal("", "best")
+"""The best of a few candidates in 8 bits that treat all tensors alike."""
 
 
 def is_cross_validated(judgement: Mapping[str, Any]) -> bool:

@@ -64,6 +64,11 @@ def kept(job_id: str) -> str:
     return f"jobs/{job_id}/{KEPT}"
 
 
+def device_results(job_id: str) -> str:
+    """Prefix of what devices reported on the packs of a job."""
+    return f"jobs/{job_id}/device-results/"
+
+
 def result(job_id: str, stage: Stage) -> str:
     return f"jobs/{job_id}/output/result.{stage.step}"
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from app.conversion.goals import BUDGET_S_MAX, DEFAULT_BUDGET_S, DEFAULT_GOAL, parse_goal
 from app.inference.preprocess_options import Preprocess
+from app.kit.text.json_values import JsonObject
 from app.toolchain_names import ToolchainName
 
 __all__ = [
@@ -41,9 +42,11 @@ class Chip(StrEnum):
 KNOBS = ("method", "percentile", "per_channel")
 """What a search for a goal decides by itself."""
 NO_GOAL = "none"
+BEST: Final = "best"
+"""The default method of a conversion without a goal."""
 
 
-def goal_or_knobs(values: Mapping[str, Any]) -> dict[str, Any]:
+def goal_or_knobs(values: Mapping[str, Any]) -> JsonObject:
     """The values of a quantization, without a goal where only knobs are turned: they would have no effect with one."""
     is_turned = "goal" not in values and any(values.get(knob) is not None for knob in KNOBS)
     return {**values, "goal": ""} if is_turned else dict(values)
@@ -95,7 +98,10 @@ class HostQuantization(Frozen):
     steps: tuple[QuantizationStep, ...] = Field(default=(), max_length=20)
     """How a candidate of an earlier search was made (search.candidates[].steps of its report). With a goal the search
     begins there, and goes on where that does not hold it; with the goal "none" exactly that is made."""
-    method: Literal["minmax", "percentile", "entropy"] = "minmax"
+    method: Literal["best", "minmax", "percentile", "entropy"] = BEST
+    """How ranges are chosen without a goal. "best": a few quantizations in 8 bits are made (ranges by four methods,
+    channels equalized, weights rounded by second order, biases corrected), and the best on pictures that set no range
+    is taken."""
     percentile: float = Field(default=99.999, gt=50, le=100)
     """Only for method percentile: share of activations that the range keeps, in percent."""
     per_channel: bool = True
@@ -105,6 +111,11 @@ class HostQuantization(Frozen):
     """Node names that stay in float."""
     saturation: bool = False
     """Also measure how many pictures are enough: some further calibrations, judged on pictures that set no range."""
+
+    @property
+    def is_by_method(self) -> bool:
+        """Whether `method` decides; otherwise a search for a goal does, or steps do."""
+        return not self.goal and not self.steps
 
     @model_validator(mode="before")
     @classmethod
@@ -119,10 +130,10 @@ class HostQuantization(Frozen):
     @model_validator(mode="after")
     def _refuse_knobs_with_goal(self) -> HostQuantization:
         turned = [knob for knob in KNOBS if getattr(self, knob) != type(self).model_fields[knob].default]
-        if (self.goal or self.steps) and turned:
+        if turned and not self.is_by_method:
             what = "a search for a goal decides" if self.goal else "steps decide"
             raise ValueError(f"{what} {', '.join(turned)}: leave out one of the two")
-        if self.report_images and not self.goal and not self.steps:
+        if self.report_images and self.is_by_method:
             raise ValueError("report_images are what the result of a search is reported on: name a goal")
         return self
 

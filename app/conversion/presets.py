@@ -9,20 +9,20 @@ from collections.abc import Mapping
 from typing import Any
 
 from app.conversion.goals import DEFAULT_GOAL
-from app.conversion.options import Chip, Preprocess, ToolchainName
+from app.conversion.options import BEST, Chip, Preprocess, ToolchainName
 
 GOAL, FAST, BALANCED, ACCURATE, CUSTOM = "goal", "fast", "balanced", "accurate", "custom"
 
 Values = Mapping[str, Any]
 
 HOST: Mapping[str, Values] = {
-    GOAL: {"goal": DEFAULT_GOAL, "method": "minmax", "percentile": 99.999, "per_channel": True},
+    GOAL: {"goal": DEFAULT_GOAL, "method": BEST, "percentile": 99.999, "per_channel": True},
     FAST: {"goal": "", "method": "minmax"},
     BALANCED: {"goal": "", "method": "percentile", "percentile": 99.999},
-    ACCURATE: {"goal": "", "method": "entropy"},
+    ACCURATE: {"goal": "", "method": BEST},
 }
-"""A search for a goal; and without one: calibration by range, by range without outliers, by least information lost,
-each slower than the one before."""
+"""A search for a goal; and without one: calibration by range, by range without outliers, and the best of a few
+quantizations, each slower than the one before."""
 
 _ALL_16 = dict.fromkeys(("model_in_bitwidth_mode", "model_out_bitwidth_mode", "cpu_node_bitwidth_mode"), "int16")
 _ALL_8 = dict.fromkeys(_ALL_16, "int8")

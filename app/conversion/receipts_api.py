@@ -13,11 +13,10 @@ MEDIA_TYPE = "application/x-pem-file"
 OPERATIONS = Operations()
 
 
-@OPERATIONS.add(
-    "GET",
+@OPERATIONS.get(
     "/receipts/key",
     "Get the Ed25519 public key that verifies receipts, as PEM",
-    {200: (MEDIA_TYPE,)},
+    (MEDIA_TYPE,),
     errors=(404,),
     headers={"X-Key-Id": "what receipts name this key by"},
     callers=(),

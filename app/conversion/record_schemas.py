@@ -5,11 +5,10 @@ A member with a default is not there in every record: it depends on stage, toolc
 
 from __future__ import annotations
 
-from typing import Any
-
 from pydantic import BaseModel, ConfigDict
 
 from app.inference.preprocess_options import Preprocess
+from app.kit.text.json_values import JsonObject
 
 
 class _Stored(BaseModel):
@@ -117,7 +116,7 @@ class SampleFacts(_Stored):
 class WarningEntry(_Stored):
     code: str
     message: str
-    detail: dict[str, Any]
+    detail: JsonObject
 
 
 class PreprocessCandidate(_Stored):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
@@ -10,6 +10,7 @@ from app.conversion.model import StageState, Status, Verdict
 from app.conversion.object_keys import UUID
 from app.conversion.options import Chip, Options, ToolchainName
 from app.conversion.record_schemas import Intake, StageSummary
+from app.kit.text.json_values import JsonObject
 from app.kit.web.described_type import DescribedType
 from app.kit.web.strict import TEXT, Strict
 
@@ -21,7 +22,7 @@ Key = Annotated[str, StringConstraints(min_length=1, max_length=512)]
 CURSOR = r"^[0-9]{1,20}(\.[0-9]{1,20})?$"
 
 
-MODEL_FILES: dict[str, dict[str, Any]] = {
+MODEL_FILES: dict[str, JsonObject] = {
     "model": {
         "type": "string",
         "format": "binary",
@@ -154,7 +155,7 @@ class Failure(BaseModel):
     reason: str
     code: str
     hint: str
-    detail: dict[str, Any]
+    detail: JsonObject
 
 
 class StageAnswer(BaseModel):
@@ -165,7 +166,7 @@ class StageAnswer(BaseModel):
     started_at: str | None
     finished_at: str | None
     worker: str | None
-    summary: Annotated[dict[str, Any], DescribedType(StageSummary)]
+    summary: Annotated[JsonObject, DescribedType(StageSummary)]
     versions: dict[str, str]
     reused_from: Annotated[str | None, Field(description="id of the job whose result was reused; null if none was")]
     saved_s: Annotated[float | None, Field(description="seconds that the stage had taken in that job")]
@@ -193,10 +194,10 @@ class JobAnswer(BaseModel):
     owner: str
     name: str
     tags: list[str]
-    options: Annotated[dict[str, Any], DescribedType(Options)]
+    options: Annotated[JsonObject, DescribedType(Options)]
     stages: dict[str, StageAnswer]
     artifacts: dict[str, ArtifactAnswer]
-    intake: Annotated[dict[str, Any], DescribedType(Intake)]
+    intake: Annotated[JsonObject, DescribedType(Intake)]
     origin: Annotated[
         str,
         Field(
@@ -248,7 +249,7 @@ class ResultAnswer(BaseModel):
     job_id: str
     name: str
     tags: list[str]
-    options: Annotated[dict[str, Any], DescribedType(Options)]
+    options: Annotated[JsonObject, DescribedType(Options)]
     created_at: str
     is_finished: Annotated[bool, Field(description="whether the NEF was made")]
     files: list[ResultFile]

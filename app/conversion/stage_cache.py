@@ -109,7 +109,10 @@ class StageCache:
             return
         try:
             self.objects.delete(f"{folder}{object_keys.ENTRY}")
-            copies = {name: _place_artifact(file, f"{folder}files/{name}") for name, file in made.files.items()}
+            copies = {
+                name: Artifact(f"{folder}files/{name}", file.size_bytes, file.sha256)
+                for name, file in made.files.items()
+            }
             for name, file in made.files.items():
                 self.objects.copy(file.key, copies[name].key)
             self.objects.put(object_keys.cached_by(record.job_id, key), [])
@@ -146,10 +149,6 @@ class StageCache:
 
 def log_name(stage: Stage) -> str:
     return f"{stage.step}.log"
-
-
-def _place_artifact(file: Artifact, key: str) -> Artifact:
-    return Artifact(key, file.size_bytes, file.sha256)
 
 
 HASH = "stage-cache"

@@ -296,5 +296,6 @@ def _list_guards(change: Change) -> dict[str, Iterable[str]]:
 def job_not_found(job_id: str) -> JobNotFound:
     return JobNotFound(
         f"There is no job {job_id}.",
-        hint="系統已重啟,請重新送出 / If it existed, the system was restarted: please submit it again.",
+        hint="系統已重啟,請重新送出 / If it existed, the system was restarted: please submit it again, unless it had "
+        "completed and GET /archive lists it.",
     )

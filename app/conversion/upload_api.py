@@ -52,8 +52,7 @@ def resumable_uploads(request: Request) -> Response:
     )
 
 
-@OPERATIONS.add(
-    "POST",
+@OPERATIONS.post(
     ROOT,
     "Create a resumable upload (tus 1.0) with the metadata `field` (model or images) and `filename`",
     {201: None},
@@ -81,18 +80,17 @@ async def begin_resumable_upload(request: Request) -> Response:
     sent_headers=_VERSION,
     headers=_STANDS,
 )
-async def get_resumable_upload(request: Request) -> Response:
+async def get_resumable_upload(request: Request, upload_id: str) -> Response:
     """How far it came. What was still receiving it in this process ends: who asks means to go on."""
     tus.check_version(request)
-    upload_id, user = request.path_params["upload_id"], user_of(request)
+    user = user_of(request)
     uploads = conversion_of(request).resumable_uploads
     await run_in_threadpool(uploads.check, upload_id, user)  # another user's goes on
     await _receivers.end(upload_id)
     return Response(status_code=200, headers=_build_headers(await run_in_threadpool(uploads.get, upload_id, user)))
 
 
-@OPERATIONS.add(
-    "PATCH",
+@OPERATIONS.patch(
     f"{ROOT}/{{upload_id}}",
     "Continue a resumable upload from its offset",
     {204: None},
@@ -101,9 +99,9 @@ async def get_resumable_upload(request: Request) -> Response:
     body=_BODY,
     headers=_STANDS,
 )
-async def continue_resumable_upload(request: Request) -> Response:
+async def continue_resumable_upload(request: Request, upload_id: str) -> Response:
     tus.check_version(request)
-    upload_id, user = request.path_params["upload_id"], user_of(request)
+    user = user_of(request)
     uploads = conversion_of(request).resumable_uploads
     offset, checksum = tus.offset_of(request), tus.checksum_of(request)
     await run_in_threadpool(uploads.check, upload_id, user)
@@ -119,18 +117,16 @@ async def _receive(
     await hand_over(request.stream(), lambda chunks: uploads.append(upload, offset, chunks, checksum))
 
 
-@OPERATIONS.add(
-    "DELETE",
+@OPERATIONS.delete(
     f"{ROOT}/{{upload_id}}",
     "Cancel a resumable upload and delete its data",
-    {204: None},
     more_errors=(412,),
     sent_headers=_VERSION,
     headers={"Tus-Resumable": "version of the protocol"},
 )
-async def discard_resumable_upload(request: Request) -> Response:
+async def discard_resumable_upload(request: Request, upload_id: str) -> Response:
     tus.check_version(request)
-    upload_id, user = request.path_params["upload_id"], user_of(request)
+    user = user_of(request)
     uploads = conversion_of(request).resumable_uploads
     await run_in_threadpool(uploads.check, upload_id, user)
     await _receivers.end(upload_id)

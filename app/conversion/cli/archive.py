@@ -5,26 +5,28 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.conversion.cli.service import FileNames, JobId, OutFolder, archive_of, download_files, find_archived_id
-from app.kit.cli.command import EPILOG
-from app.kit.cli.service_options import AsJson, Url
+from app.conversion.cli.service import FileNames, JobId, OutFolder, download_files, find_archived_id
+from app.kit.cli.service_commands import ServiceCommands
+from app.kit.cli.service_options import AsJson
 from app.kit.cli.tables import print_record, print_table
 from app.kit.errors import BadRequest
 
-commands = typer.Typer(
+if TYPE_CHECKING:
+    from app.conversion.client import ArchiveClient
+
+commands = ServiceCommands(
+    "app.conversion.client:ArchiveClient",
     help="The archive of completed jobs, including those from before a restart: list, show, download, keep, delete.",
-    no_args_is_help=True,
-    epilog=EPILOG,
 )
 
 
 @commands.command("list")
 def list_archive(
-    context: typer.Context,
+    client: ArchiveClient,
     search: Annotated[str | None, typer.Option("--search", "-q", help="Text in the id, the name or the tags.")] = None,
     tag: Annotated[str | None, typer.Option(help="A tag, as a whole.")] = None,
     model: Annotated[str | None, typer.Option(metavar="SHA256", help="Beginning of the SHA-256 of the model.")] = None,
@@ -39,29 +41,29 @@ def list_archive(
         bool | None, typer.Option("--kept/--not-kept", help="Only jobs that are kept permanently, or only others.")
     ] = None,
     since: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Completed at this time or later, ISO 8601.")
+        str | None,
+        typer.Option(metavar="TIME", help="Completed at this time or later: 2026-11-20T08:00:00Z, or a day in UTC."),
     ] = None,
-    until: Annotated[str | None, typer.Option(metavar="TIME", help="Completed before this time, ISO 8601.")] = None,
+    until: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Completed before this time, or before this day.")
+    ] = None,
     limit: Annotated[int, typer.Option(min=1, help="Largest number of jobs, the last completed one first.")] = 20,
     as_json: AsJson = False,
-    url: Url = None,
 ) -> None:
     """List completed jobs, the last completed one first."""
-    with archive_of(context, url) as client:
-        texts = {"q": search, "tag": tag, "model": model, "toolchain": toolchain, "platform": chip}
-        bounds = {"since": since, "until": until, "snr_min_db": min_snr, "snr_max_db": max_snr}
-        verdict_filter = verdict.upper() if verdict else None
-        rows = list(client.jobs(limit=limit, verdict=verdict_filter, kept=kept, **texts, **bounds))
+    texts = {"q": search, "tag": tag, "model": model, "toolchain": toolchain, "platform": chip}
+    bounds = {"since": since, "until": until, "snr_min_db": min_snr, "snr_max_db": max_snr}
+    verdict_filter = verdict.upper() if verdict else None
+    rows = list(client.jobs(limit=limit, verdict=verdict_filter, kept=kept, **texts, **bounds))
     from app.conversion.cli.tables import archive_table
 
     print_table(rows, archive_table, "There are no such jobs in the archive.", as_json=as_json)
 
 
 @commands.command()
-def show(context: typer.Context, job: JobId, as_json: AsJson = False, url: Url = None) -> None:
+def show(client: ArchiveClient, job: JobId, as_json: AsJson = False) -> None:
     """Show a completed job."""
-    with archive_of(context, url) as client:
-        archived = client.job(find_archived_id(client, job))
+    archived = client.job(find_archived_id(client, job))
     if as_json:
         typer.echo(json.dumps(archived, indent=2))
         return
@@ -70,7 +72,9 @@ def show(context: typer.Context, job: JobId, as_json: AsJson = False, url: Url =
     record = archived["job"]
     typer.echo(f"job      {record['job_id']}{'  kept' if archived['is_kept'] else ''}")
     typer.echo(f"name     {record['name']}{'  tags ' + ', '.join(record['tags']) if record['tags'] else ''}")
-    typer.echo(f"finished {record['finished_at']}  {record['verdict'] or 'quality not measured'}")
+    snr_db = (record["stages"]["bie"]["summary"] or {}).get("snr_db")
+    quality = "" if snr_db is None else f"  worst output {snr_db:.1f} dB"
+    typer.echo(f"finished {record['finished_at']}  {record['verdict'] or 'quality not measured'}{quality}")
     for line in stage_lines(record):
         typer.echo(line)
     for name, artifact in sorted(record["artifacts"].items()):
@@ -79,47 +83,37 @@ def show(context: typer.Context, job: JobId, as_json: AsJson = False, url: Url =
 
 @commands.command()
 def download(
-    context: typer.Context,
-    job: JobId,
-    names: FileNames = None,
-    out: OutFolder = Path(),
-    as_json: AsJson = False,
-    url: Url = None,
+    client: ArchiveClient, job: JobId, names: FileNames = None, out: OutFolder = Path(), as_json: AsJson = False
 ) -> None:
     """Download files of a completed job. Each is checked against its SHA-256."""
-    with archive_of(context, url) as client:
-        download_files(client, client.job(find_archived_id(client, job))["job"], out, names, as_json=as_json)
+    download_files(client, client.job(find_archived_id(client, job))["job"], out, names, as_json=as_json)
 
 
 @commands.command()
 def keep(
-    context: typer.Context,
+    client: ArchiveClient,
     job: JobId,
     off: Annotated[bool, typer.Option("--off", help="Let the job expire again.")] = False,
     as_json: AsJson = False,
-    url: Url = None,
 ) -> None:
     """Keep a job permanently."""
-    with archive_of(context, url) as client:
-        job_id = find_archived_id(client, job)
-        kept = client.keep(job_id, is_kept=not off)
+    job_id = find_archived_id(client, job)
+    kept = client.keep(job_id, is_kept=not off)
     print_record(kept, f"Job {job_id} is kept{' no longer' if off else ''}.", as_json=as_json)
 
 
 @commands.command("rm")
 def remove(
-    context: typer.Context,
+    client: ArchiveClient,
     job: JobId,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     as_json: AsJson = False,
-    url: Url = None,
 ) -> None:
     """Delete a job and all its files permanently."""
-    with archive_of(context, url) as client:
-        job_id = find_archived_id(client, job)
-        if not yes:
-            if not sys.stdin.isatty():
-                raise BadRequest(f"job {job_id} would be deleted for good", hint="Say --yes if that is what you want.")
-            typer.confirm(f"Delete job {job_id} with all its files?", abort=True)
-        client.remove(job_id)
+    job_id = find_archived_id(client, job)
+    if not yes:
+        if not sys.stdin.isatty():
+            raise BadRequest(f"job {job_id} would be deleted for good", hint="Say --yes if that is what you want.")
+        typer.confirm(f"Delete job {job_id} with all its files?", abort=True)
+    client.remove(job_id)
     print_record({"removed": job_id}, f"Job {job_id} is deleted.", as_json=as_json)

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.conversion.cli.service import client_of
 from app.kit.cli.command import CommandFailed, Exit
-from app.kit.cli.service_options import AsJson, Url
+from app.kit.cli.service_commands import with_client
+from app.kit.cli.service_options import AsJson, token
 from app.kit.errors import NotFound
 from app.kit.text.json_values import JsonObject
 
@@ -30,8 +30,9 @@ INPUTS = ("model.onnx", "quant.zip")
 LISTED_AT_MOST = 1000
 
 
+@with_client("app.conversion.client:ConversionClient")
 def canary(
-    context: typer.Context,
+    client: ConversionClient,
     tag: Annotated[str, typer.Option(help="Tag of the pinned jobs.")] = PINNED,
     against: Annotated[
         str | None,
@@ -45,11 +46,10 @@ def canary(
     ] = 0.5,
     timeout: Annotated[float | None, typer.Option(metavar="SECONDS", help="Longest time to wait for each job.")] = None,
     as_json: AsJson = False,
-    url: Url = None,
 ) -> None:
     """Convert pinned jobs again and show what has changed: SNR, time, size, failures. Exit code 6 if any of them is
     worse."""
-    with client_of(context, url) as client, _open_other(context, client, against) as target:
+    with _open_other(client, against) as target:
         pinned = _list_pinned(client, tag)
         submitted = [(record, _run_again(client, target, record)) for record in pinned]
         rows = [_compare_job(target, before, after["job_id"], max_drop, timeout) for before, after in submitted]
@@ -62,12 +62,14 @@ def canary(
 
 
 @contextmanager
-def _open_other(context: typer.Context, client: ConversionClient, against: str | None) -> Iterator[ConversionClient]:
+def _open_other(client: ConversionClient, against: str | None) -> Iterator[ConversionClient]:
     """The service that converts again."""
+    from app.conversion.client import ConversionClient
+
     if against is None:
         yield client
         return
-    with client_of(context, against) as target:
+    with ConversionClient(against, token=token()) as target:
         yield target
 
 

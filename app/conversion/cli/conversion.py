@@ -141,8 +141,7 @@ def follow(
     return record
 
 
-class ConversionLost(ModelmillError):
-    code = "CONVERSION_LOST"
+class ConversionLost(ModelmillError, code="CONVERSION_LOST"): ...
 
 
 def _give_up(client: ConversionClient, record: JsonObject | None, console: Console) -> None:

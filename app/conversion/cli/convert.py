@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from app.conversion.cli.option_flags import numbers, options_of, preprocess_flags, seconds, steps_of
-from app.conversion.cli.service import client_of
 from app.kit.cli.command import EPILOG as EXIT_CODES
 from app.kit.cli.command import CommandFailed, Exit
-from app.kit.cli.service_options import AsJson, Url
+from app.kit.cli.service_commands import with_client
+from app.kit.cli.service_options import AsJson
 from app.kit.cli.tables import print_record
 from app.kit.errors import BadRequest
 from app.kit.text.json_values import JsonObject
+
+if TYPE_CHECKING:
+    from app.conversion.client import ConversionClient
 
 EPILOG = "Ctrl-C cancels the job. " + EXIT_CODES
 PREPROCESS, QUANTIZE, TARGET = "Preprocessing (x = (pixel × scale − mean) / std)", "Quantization (host)", "Target"
@@ -23,8 +26,9 @@ PREPROCESS, QUANTIZE, TARGET = "Preprocessing (x = (pixel × scale − mean) / s
 Optional = str | None
 
 
+@with_client("app.conversion.client:ConversionClient")
 def convert(
-    context: typer.Context,
+    client: ConversionClient,
     model: Annotated[
         str,
         typer.Argument(
@@ -125,8 +129,8 @@ def convert(
     method: Annotated[
         Optional,
         typer.Option(
-            metavar="minmax|percentile|entropy",
-            help="How the ranges of the activations are calibrated.",
+            metavar="best|minmax|percentile|entropy",
+            help="How the ranges of the activations are calibrated; best tries a few quantizations in 8 bits.",
             rich_help_panel=QUANTIZE,
         ),
     ] = None,
@@ -175,7 +179,6 @@ def convert(
         ),
     ] = None,
     as_json: AsJson = False,
-    url: Url = None,
 ) -> None:
     """Convert an ONNX model: ONNX → BIE → NEF. Uploads the files, waits for the end, and downloads the results to
     DIR."""
@@ -217,11 +220,10 @@ def convert(
         no_cache=no_cache,
         report_images=report_images,
     )
-    with client_of(context, url) as client:
-        if wait:
-            _convert(client, order, out or Path(f"{order.stem}-converted"), min_snr, as_json)
-        else:
-            _submit(client, order, as_json)
+    if wait:
+        _convert(client, order, out or Path(f"{order.stem}-converted"), min_snr, as_json)
+    else:
+        _submit(client, order, as_json)
 
 
 def _submit(client: Any, order: Any, as_json: bool) -> None:

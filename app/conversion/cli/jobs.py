@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import time
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.conversion.cli.service import FileNames, JobId, OutFolder, client_of, download_files, job_of
-from app.kit.cli.command import EPILOG
-from app.kit.cli.service_options import AsJson, Limit, Url
-from app.kit.cli.tables import print_record
+from app.conversion.cli.service import FileNames, JobId, OutFolder, download_files, job_of
+from app.kit.cli.service_commands import ServiceCommands
+from app.kit.cli.service_options import AsJson, Limit
+from app.kit.cli.tables import print_record, print_table
 from app.kit.cli.terminal_text import print_log
 from app.kit.errors import BadRequest
 from app.kit.text.json_values import JsonObject
@@ -25,12 +26,14 @@ STEPS = ("onnx", "bie", "nef")
 FINISHED = ("COMPLETED", "FAILED")
 LOOK_AGAIN_S = 0.7
 
-commands = typer.Typer(help="List, show, follow, cancel and download jobs.", no_args_is_help=True, epilog=EPILOG)
+commands = ServiceCommands(
+    "app.conversion.client:ConversionClient", help="List, show, follow, cancel and download jobs."
+)
 
 
 @commands.command("list")
 def list_jobs(
-    context: typer.Context,
+    client: ConversionClient,
     status: Annotated[
         str | None, typer.Option(metavar="ONNX|BIE|NEF|COMPLETED|FAILED", help="Only jobs with this status.")
     ] = None,
@@ -39,31 +42,20 @@ def list_jobs(
     search: Annotated[str | None, typer.Option("--search", "-q", help="Text in the id, the name or the tags.")] = None,
     limit: Limit = 20,
     as_json: AsJson = False,
-    url: Url = None,
 ) -> None:
     """List jobs, newest first."""
-    with client_of(context, url) as client:
-        status_filter = status.upper() if status else None
-        records = list(client.jobs(limit=limit, status=status_filter, toolchain=toolchain, platform=chip, q=search))
-    if as_json:
-        typer.echo(json.dumps(records, indent=2))
-        return
-    if not records:
-        typer.echo("There are no jobs.")
-        return
-    from rich.console import Console
-
+    status_filter = status.upper() if status else None
+    records = list(client.jobs(limit=limit, status=status_filter, toolchain=toolchain, platform=chip, q=search))
     from app.conversion.cli.tables import jobs_table
 
-    Console().print(jobs_table(records, datetime.now(UTC)))
+    print_table(records, partial(jobs_table, now=datetime.now(UTC)), "There are no jobs.", as_json=as_json)
 
 
 @commands.command()
-def show(context: typer.Context, job: JobId, as_json: AsJson = False, url: Url = None) -> None:
+def show(client: ConversionClient, job: JobId, as_json: AsJson = False) -> None:
     """Show a job."""
-    with client_of(context, url) as client:
-        record = job_of(client, job)
-        report = client.artifact_json(record["job_id"], "bie.json") if "bie.json" in record["artifacts"] else {}
+    record = job_of(client, job)
+    report = client.artifact_json(record["job_id"], "bie.json") if "bie.json" in record["artifacts"] else {}
     if as_json:
         typer.echo(json.dumps(record, indent=2))
         return
@@ -80,50 +72,41 @@ def show(context: typer.Context, job: JobId, as_json: AsJson = False, url: Url =
 
 @commands.command()
 def logs(
-    context: typer.Context,
+    client: ConversionClient,
     job: JobId,
     step: Annotated[
         str | None, typer.Argument(metavar="onnx|bie|nef", help="The stage; default: all stages so far.")
     ] = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Continue until the job has ended.")] = False,
-    url: Url = None,
 ) -> None:
     """Print the log of a job."""
     if step is not None and step.lower() not in STEPS:
         raise BadRequest(f"there is no step {step}", hint="The steps are onnx, bie and nef.")
-    with client_of(context, url) as client:
-        job_id = job_of(client, job)["job_id"]
-        for name in (step.lower(),) if step else STEPS:
-            _print_log(client, job_id, name, follow=follow)
+    job_id = job_of(client, job)["job_id"]
+    for name in (step.lower(),) if step else STEPS:
+        _print_log(client, job_id, name, follow=follow)
 
 
 @commands.command()
-def actions(context: typer.Context, job: JobId, as_json: AsJson = False, url: Url = None) -> None:
+def actions(client: ConversionClient, job: JobId, as_json: AsJson = False) -> None:
     """Show the next actions for a conversion with their cost, the best one first."""
     from app.conversion.cli.job_report import action_line
 
-    with client_of(context, url) as client:
-        answer = client.actions(job_of(client, job)["job_id"])
-    if as_json:
-        typer.echo(json.dumps(answer, indent=2))
-        return
-    for action in answer["actions"]:
-        typer.echo(action_line(action))
-    if not answer["actions"]:
-        typer.echo("There is nothing to advise.")
+    answer = client.actions(job_of(client, job)["job_id"])
+    text = "\n".join(map(action_line, answer["actions"])) or "There is nothing to advise."
+    print_record(answer, text, as_json=as_json)
 
 
 @commands.command()
-def cancel(context: typer.Context, job: JobId, as_json: AsJson = False, url: Url = None) -> None:
+def cancel(client: ConversionClient, job: JobId, as_json: AsJson = False) -> None:
     """Cancel a queued or running job."""
-    with client_of(context, url) as client:
-        record = client.cancel(job_of(client, job)["job_id"])
+    record = client.cancel(job_of(client, job)["job_id"])
     print_record(record, f"Job {record['job_id']} is cancelled.", as_json=as_json)
 
 
 @commands.command()
 def edit(
-    context: typer.Context,
+    client: ConversionClient,
     job: JobId,
     name: Annotated[str | None, typer.Option(help="New name of the job.")] = None,
     tag: Annotated[
@@ -134,45 +117,35 @@ def edit(
         bool | None, typer.Option("--keep/--no-keep", help="Keep the files of the job permanently, or let them expire.")
     ] = None,
     as_json: AsJson = False,
-    url: Url = None,
 ) -> None:
     """Change the name, tags or notes of a job, or keep its files."""
     values = {"name": name, "tags": tag or None, "notes": notes, "keep": keep}
     given = {field: value for field, value in values.items() if value is not None}
     if not given:
         raise BadRequest("nothing is to be changed", hint="Give --name, --tag, --notes, --keep or --no-keep.")
-    with client_of(context, url) as client:
-        record = client.edit(job_of(client, job)["job_id"], **given)
+    record = client.edit(job_of(client, job)["job_id"], **given)
     print_record(record, f"Job {record['job_id']} is changed.", as_json=as_json)
 
 
 @commands.command()
 def share(
-    context: typer.Context,
+    client: ConversionClient,
     job: JobId,
     days: Annotated[int, typer.Option(min=1, max=365, help="Days for which the link is valid.")] = 7,
     label: Annotated[str, typer.Option(help="Whom the link is for.")] = "",
     as_json: AsJson = False,
-    url: Url = None,
 ) -> None:
     """Print a link with which others see the job without an account. It is shown only once."""
-    with client_of(context, url) as client:
-        link = client.share(job_of(client, job)["job_id"], days=days, label=label)
+    link = client.share(job_of(client, job)["job_id"], days=days, label=label)
     print_record({"url": link}, link, as_json=as_json)
 
 
 @commands.command()
 def download(
-    context: typer.Context,
-    job: JobId,
-    names: FileNames = None,
-    out: OutFolder = Path(),
-    as_json: AsJson = False,
-    url: Url = None,
+    client: ConversionClient, job: JobId, names: FileNames = None, out: OutFolder = Path(), as_json: AsJson = False
 ) -> None:
     """Download files of a job. Each is checked against its SHA-256."""
-    with client_of(context, url) as client:
-        download_files(client, job_of(client, job), out, names, as_json=as_json)
+    download_files(client, job_of(client, job), out, names, as_json=as_json)
 
 
 def _format_head(record: JsonObject) -> list[str]:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.conversion.cli.service import JobId, archive_of, client_of, stored_job
+from app.conversion.cli.service import JobId, archive_of, stored_job
 from app.kit.cli.command import CommandFailed, Exit
-from app.kit.cli.service_options import AsJson, Url
+from app.kit.cli.service_commands import with_client
+from app.kit.cli.service_options import AsJson
 from app.kit.errors import BadRequest, ModelmillError, NotFound
 from app.kit.text.json_values import JsonObject
 
@@ -34,19 +35,19 @@ WORDS = {
 }
 
 
+@with_client("app.conversion.client:ConversionClient")
 def reproduce(
-    context: typer.Context,
+    client: ConversionClient,
     job: JobId,
     timeout: Annotated[
         float | None, typer.Option(metavar="SECONDS", help="Longest time to wait. The new job continues.")
     ] = None,
     as_json: AsJson = False,
-    url: Url = None,
 ) -> None:
     """Convert the inputs of a job again with the same options and without the cache, and compare the results."""
     from app.conversion.reproduction import compare, find_changed_versions
 
-    with client_of(context, url) as client, archive_of(context, url) as archive:
+    with archive_of(client) as archive:
         before = _find_record(client, archive, job)
         after = _run_again(client, before, timeout)
         with tempfile.TemporaryDirectory(prefix="modelmill-") as folder:

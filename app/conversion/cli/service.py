@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.kit.cli.partial_ids import SEARCHED_AT_MOST, only_match
-from app.kit.cli.service_options import token, url_of
+from app.kit.cli.service_options import token
 from app.kit.cli.tables import print_record
 from app.kit.errors import ModelmillError, NotFound
 from app.kit.text.json_values import JsonObject
@@ -27,16 +27,11 @@ FileNames = Annotated[
 OutFolder = Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Folder for the files.")]
 
 
-def client_of(context: typer.Context, url: str | None) -> ConversionClient:
-    from app.conversion.client import ConversionClient
-
-    return ConversionClient(url_of(context, url), token=token())
-
-
-def archive_of(context: typer.Context, url: str | None) -> ArchiveClient:
+def archive_of(client: ConversionClient) -> ArchiveClient:
+    """The archive of the same service."""
     from app.conversion.client import ArchiveClient
 
-    return ArchiveClient(url_of(context, url), token=token())
+    return ArchiveClient(client.url, token=token())
 
 
 def job_of(client: ConversionClient, prefix: str) -> JsonObject:

@@ -12,14 +12,12 @@ from app.kit.errors import BadInput
 
 LOOK_AGAIN_S = 0.5
 SOURCE = re.compile(r"[a-z][a-z0-9+.-]*://|models:/")
-"""The beginning of what is no file; the service says which of these it fetches."""
+"""The beginning of a source that is not a file; the service decides which of these it fetches."""
 REGISTERED = re.compile(r"models:/([^/@]+)")
 
 
-class FetchFailed(BadInput):
+class FetchFailed(BadInput, code="FETCH_FAILED"):
     """The service could not get the model from where it lies."""
-
-    code = "FETCH_FAILED"
 
 
 def is_source(model: str) -> bool:

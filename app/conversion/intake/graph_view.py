@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -38,10 +38,6 @@ class GraphView:
                 return readers[0]
             name = readers[0].output[0]
         return None
-
-    def readers(self, name: str) -> Sequence[onnx.NodeProto]:
-        """Returns the nodes that read the tensor."""
-        return self._readers.get(name, ())
 
     def numbers(self, name: str) -> Array | None:
         """Returns the stored numbers of a tensor; None if it has none, or damaged ones."""

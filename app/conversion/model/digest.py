@@ -57,6 +57,7 @@ def digest(record: JobRecord) -> JobDigest:
         "created": from_text(record.created_at).timestamp(),
     }
     options = record.options
+    has_method = options.platform is None and options.quantization.is_by_method
     return JobDigest(
         record.job_id,
         {
@@ -65,7 +66,7 @@ def digest(record: JobRecord) -> JobDigest:
             "tag": frozenset(tag.lower() for tag in record.tags),
             "target": frozenset({f"kl{options.platform.value}" if options.platform else options.toolchain.value}),
             "owner": frozenset({record.owner.lower()}),
-            "method": frozenset({options.quantization.method}) if options.platform is None else frozenset(),
+            "method": frozenset({options.quantization.method} if has_method else ()),
         },
         {
             "name": frozenset(pieces(record.name)),

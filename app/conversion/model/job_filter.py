@@ -43,10 +43,8 @@ _BOUND = re.compile(r"(?P<how><=|>=|<|>|=|)(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>
 _DAY = re.compile(r"(?P<how><=|>=|<|>|=|)(?P<day>\d{4}-\d{2}-\d{2})")
 
 
-class BadFilter(BadInput):
+class BadFilter(BadInput, code="FILTER_INVALID"):
     """The text is not a valid filter; its message names the term."""
-
-    code = "FILTER_INVALID"
 
 
 @dataclass(frozen=True)

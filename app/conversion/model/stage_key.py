@@ -11,7 +11,7 @@ from app.conversion.model.record import JobRecord, Stage
 from app.conversion.options import Options, ToolchainName
 from app.kit.text.json_values import JsonObject
 
-STAGE_CODE = 7
+STAGE_CODE = 8
 """Version of our own part in the stages: increment it when a stage produces different output from the same inputs."""
 CALIBRATION: Final = "calibration_sha256"
 """Key of the digest of the reference samples, by names and contents, in a record's intake."""

@@ -25,7 +25,7 @@ from app.kit.errors import BadRequest
 from app.kit.text.plain_text import csv_text
 from app.kit.web import charts
 from app.kit.web.auth import user_of
-from app.kit.web.http import CSV, text_file
+from app.kit.web.downloads import CSV, text_file
 from app.kit.web.templates import render
 
 LETTERS = "abcdefgh"

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from app.conversion.errors import TooManyJobs
 from app.kit.errors import ModelmillError
+from app.kit.text.json_values import JsonObject
 from app.kit.text.pydantic_messages import own_sentence
 
 
@@ -28,7 +29,7 @@ class FormProblem:
     """What to do, as a gettext key with %(name)s for the entries of detail."""
     english_hint: str = ""
     """The same in English with names and numbers, if a key cannot say all of it."""
-    detail: dict[str, Any] = field(default_factory=dict)
+    detail: JsonObject = field(default_factory=dict)
 
 
 TITLES = {

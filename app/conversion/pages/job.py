@@ -30,7 +30,7 @@ from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
 from app.kit.web.http import query
 from app.kit.web.idempotency import form_once
-from app.kit.web.live_fragment import reload_page
+from app.kit.web.live_fragment import reloads_when_gone
 from app.kit.web.page_actions import with_fields
 from app.kit.web.templates import TemplateContext, render
 from app.kit.web.zip_stream import zip_answer
@@ -53,12 +53,10 @@ def job(request: Request) -> Response:
     return render(request, "conversion/job.html", **_build_context(request, record, criteria), note=criteria.note)
 
 
+@reloads_when_gone
 def live(request: Request) -> Response:
     """Sends what changes while a job runs, or 204 if the page shows this version (`seen`) already."""
-    try:
-        record = _load_record(request)
-    except NotFound:
-        return reload_page()  # the page then says what happened
+    record = _load_record(request)
     criteria = query(request, JobTabQuery)
     seen = request.query_params.get("seen", "")
     if seen == _digest_version(record, conversion_of(request).estimates.outlook(record, now())):

@@ -38,7 +38,7 @@ from app.kit.web.auth import user_of
 from app.kit.web.common_pages import YEAR_S, see_other
 from app.kit.web.http import query
 from app.kit.web.page_actions import with_form
-from app.kit.web.sse import change_stream
+from app.kit.web.sse import changes_of
 from app.kit.web.templates import TemplateContext, render
 
 WORDS = {"status": STATES, "verdict": VERDICTS, "target": ("host",), "created": ("<1h", "<1d", "<7d")}
@@ -115,11 +115,6 @@ def live(request: Request) -> Response:
     return render(request, "conversion/_jobs_live.html", **rows, began=began, newest=newest, query=params, news=news)
 
 
-def events(request: Request) -> Response:
-    """Signals to open pages that some job has changed."""
-    return change_stream(request, any_of("job"))
-
-
 def _count_newer(conversion: Conversion, user: str, text: str, newest: str) -> int:
     try:
         moment = from_text(newest).timestamp()
@@ -176,7 +171,7 @@ def _build_rows(conversion: Conversion, records: Sequence[JobRecord]) -> Templat
 ROUTES = [
     Route("/ui/jobs", jobs),
     Route("/ui/jobs/live", live),
-    Route("/ui/jobs/events", events),
+    Route("/ui/jobs/events", changes_of(any_of("job"))),
     Route("/ui/jobs/running", running),
     Route("/ui/jobs/completions", completions),
     Route("/ui/jobs/views", view, methods=["POST"]),

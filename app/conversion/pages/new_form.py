@@ -19,6 +19,7 @@ from app.conversion.options import Chip, Options, Preprocess, ToolchainName
 from app.conversion.pages.form_problems import FormProblem, problems_of
 from app.inference.preprocess_options import read_preprocess
 from app.kit.text.json_form import FormError
+from app.kit.text.json_values import JsonObject
 
 Values = dict[str, str]
 GROUPS = ("preprocess", "quantization", "kneron")
@@ -129,7 +130,7 @@ def options_of(
     """
     toolchain, chip = target_of(values)
     groups = ("preprocess", "quantization" if toolchain is ToolchainName.HOST else "kneron")
-    data: dict[str, Any] = {
+    data: JsonObject = {
         "toolchain": values["toolchain"],
         "platform": chip,
         "input_shapes": shapes_of(values, open_inputs),
@@ -219,7 +220,7 @@ def _read_axes(values: Mapping[str, str], index: int, shape: Sequence[Any]) -> l
     ]
 
 
-def _convert_values(values: Mapping[str, str], group: str) -> dict[str, Any]:
+def _convert_values(values: Mapping[str, str], group: str) -> JsonObject:
     """Returns the values of a group, converted to the types of their fields where possible."""
     return {name: _read(values.get(f"{group}.{name}"), default) for name, default in DEFAULTS[group].items()}
 

@@ -202,9 +202,5 @@ def _choose_kind(candidate: Candidate, front: frozenset[int]) -> str:
 def _format_figures(candidate: Candidate) -> str:
     parts = [] if candidate.snr_db is None else [f"{candidate.snr_db:.1f} dB"]
     parts += [] if candidate.size_bytes is None else [file_size(candidate.size_bytes)]
-    parts += [] if candidate.latency_ms is None else [_format_ms(candidate.latency_ms)]
+    parts += [] if candidate.latency_ms is None else [f"{candidate.latency_ms:.3g} ms"]
     return " · ".join(parts)
-
-
-def _format_ms(value: float) -> str:
-    return f"{value:.3g} ms"

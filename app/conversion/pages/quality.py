@@ -18,7 +18,8 @@ from app.conversion.service.quality.views import EXACT_DB, LayerQuality
 from app.conversion.service.thumbnails import MEDIA_TYPE, thumbnail
 from app.kit.web import charts
 from app.kit.web.auth import user_of
-from app.kit.web.http import CSV, query, text_file
+from app.kit.web.downloads import CSV, text_file
+from app.kit.web.http import query
 from app.kit.web.strict import Strict
 from app.kit.web.templates import TemplateContext, render
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from app.conversion import model
 from app.conversion.job_index import JobIndex
 from app.conversion.model import JobRecord
+from app.conversion.service.admission import Admission
 from app.conversion.service.dispatch import Dispatch
 from app.conversion.service.edits import Edits
 from app.conversion.service.estimates import Estimates
@@ -16,7 +17,7 @@ from app.conversion.service.previews import Previews
 from app.conversion.service.receipts import Receipts
 from app.conversion.service.results import Results
 from app.conversion.service.resumable_uploads import ResumableUploads
-from app.conversion.service.submissions import Admission, Submissions
+from app.conversion.service.submissions import Submissions
 from app.conversion.service.uploads import Uploads
 from app.conversion.stage_cache import CacheFigures, StageCache
 from app.conversion.work_leases import WorkLeases

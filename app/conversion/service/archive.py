@@ -7,7 +7,7 @@ changes, and after a reset, when these may be lost, by comparison with the store
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from datetime import datetime, timedelta
 
 from app.conversion import archive_index as index
@@ -24,6 +24,7 @@ from app.conversion.store import JobStore
 from app.kit.clock import from_text, now, to_text
 from app.kit.objects import ObjectStore
 from app.kit.sql import Database
+from app.kit.sql.pages import cut_page, read_cursor
 
 SEPARATOR = "_"
 
@@ -39,6 +40,7 @@ class Rebuilt:
     """Descriptions that this release cannot read."""
 
 
+@dataclass(eq=False)
 class Archive:
     """Every operation takes the user; another user's job is treated as missing.
 
@@ -47,25 +49,17 @@ class Archive:
         gone_ttl: How long the jobs of a deleted user stay.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        store: JobStore,
-        objects: ObjectStore,
-        cache: StageCache,
-        submissions: Submissions,
-        *,
-        is_user: Callable[[str], bool],
-        gone_ttl: timedelta,
-    ) -> None:
-        self.database = database
-        self.store = store
-        self.objects = objects
-        self.cache = cache
-        self.submissions = submissions
-        self.descriptions = Descriptions(objects)
-        self.is_user = is_user
-        self.gone_ttl = gone_ttl
+    database: Database
+    store: JobStore
+    objects: ObjectStore
+    cache: StageCache
+    submissions: Submissions
+    _: KW_ONLY
+    is_user: Callable[[str], bool]
+    gone_ttl: timedelta
+
+    def __post_init__(self) -> None:
+        self.descriptions = Descriptions(self.objects)
 
     def page(
         self, criteria: ArchiveFilter, user: str, *, limit: int, cursor: str | None = None
@@ -79,12 +73,9 @@ class Archive:
             The jobs, and the cursor of the next page; None: this was the last.
         """
         self.catch_up(user)
-        at, _, job_id = (cursor or "").partition(SEPARATOR)
-        after = (at, job_id) if cursor else None
         with self.database.read() as conn:
-            rows = index.page(conn, user, criteria, after=after, limit=limit + 1)
-        last = rows[limit - 1] if len(rows) > limit else None
-        return rows[:limit], f"{last.finished_at}{SEPARATOR}{last.job_id}" if last else None
+            rows = index.page(conn, user, criteria, after=read_cursor(cursor, SEPARATOR), limit=limit + 1)
+        return cut_page(rows, limit, lambda row: (row.finished_at, row.job_id), SEPARATOR)
 
     def get(self, job_id: str, user: str) -> ArchivedJob:
         """Returns a job of the archive.
@@ -94,7 +85,10 @@ class Archive:
         """
         job = self.descriptions.read(job_id) if object_keys.is_uuid4(job_id) else None
         if job is None or job.record.owner != user:
-            raise NotArchived(f"There is no job {job_id} in the archive.", hint="GET /archive lists what is there.")
+            raise NotArchived(
+                f"There is no job {job_id} in the archive.",
+                hint="`modelmill archive list` or GET /archive lists what is there.",
+            )
         return job
 
     def artifact(self, job_id: str, name: str, user: str) -> Artifact:

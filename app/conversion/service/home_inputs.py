@@ -24,7 +24,6 @@ from app.kit.errors import BadInput, TooLarge
 from app.kit.objects import Stored
 
 ARCHIVE = ".zip"
-MAX_LEVELS = 20
 PICTURE_BYTES_MAX = 64 << 20
 PICTURE_MEMORY_BYTES = 2 << 30
 SMALL_BYTES_MAX = 4 << 20
@@ -33,8 +32,7 @@ PICTURE_TIME_S = 20.0
 PICTURE_TYPE = "image/jpeg"
 
 
-class TooManySamples(BadInput):
-    code = "IMAGES_TOO_MANY"
+class TooManySamples(BadInput, code="IMAGES_TOO_MANY"): ...
 
 
 @dataclass(frozen=True)
@@ -130,7 +128,7 @@ def _open_single(samples: InputPath) -> FileParts:
 
 def _pack(folder: InputPath, max_samples: int) -> FileParts:
     count = 0
-    for entry in _iterate_samples(folder.tree, folder.inner, MAX_LEVELS):
+    for entry in filter(is_sample, folder.tree.iterate_files(folder.inner)):
         count += 1
         if count > max_samples:
             raise TooManySamples(
@@ -144,22 +142,6 @@ def _pack(folder: InputPath, max_samples: int) -> FileParts:
             f"There is no reference sample in the folder {folder.name}.",
             hint=f"Samples are {', '.join(KINDS)}; or choose a zip of them.",
         )
-
-
-def _iterate_samples(tree: ReadOnlyTree, folder: str, levels: int) -> Iterator[Entry]:
-    """Below the folder, in the order of the listing. No link is followed, because it could lead to other users or in a
-    circle."""
-    cursor = None
-    while True:
-        page = tree.browse(folder, cursor=cursor)
-        for entry in page.entries:
-            if entry.kind is Kind.FOLDER and levels and not entry.name.startswith("."):
-                yield from _iterate_samples(tree, entry.path, levels - 1)
-            elif is_sample(entry):
-                yield entry
-        cursor = page.next_cursor
-        if cursor is None:
-            return
 
 
 def small_picture(intake: IntakeSandbox, tree: ReadOnlyTree, inner: str) -> bytes:

@@ -81,23 +81,19 @@ class PicturesPreview:
     """Why the samples cannot be used with this model, or at all; the rest may then be empty."""
 
 
+@dataclass(eq=False, repr=False)
 class Previews:
     """Args:
     find_input: See Submissions.
     """
 
-    def __init__(
-        self,
-        settings: Settings,
-        objects: ObjectStore,
-        sandbox: Sandbox,
-        find_input: Callable[[str, str], StoredInput],
-    ) -> None:
-        self.settings = settings
-        self.objects = objects
-        self.sandbox = sandbox
-        self.intake = IntakeSandbox(settings, sandbox)
-        self.find_input = find_input
+    settings: Settings
+    objects: ObjectStore
+    sandbox: Sandbox
+    find_input: Callable[[str, str], StoredInput]
+
+    def __post_init__(self) -> None:
+        self.intake = IntakeSandbox(self.settings, self.sandbox)
 
     def size_bytes(self, key: str, owner: str) -> int:
         """Returns the size of a stored input.

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from functools import partial
-from typing import Any
 
 from app.conversion import object_keys
 from app.conversion.metrics import STAGE_SECONDS
@@ -32,6 +31,7 @@ from app.kit.queue.retry import until_answered
 from app.kit.sandbox.errors import StageCancelled, StageFailed
 from app.kit.sandbox.paths import SandboxPaths
 from app.kit.sandbox.runner import NOWHERE, Hooks, Limits, Sandbox
+from app.kit.text.json_values import JsonObject
 from app.settings import Settings
 
 CHILD = "app.conversion.stages.child:run_stage"
@@ -59,9 +59,10 @@ class StageOutcome:
 
     result: str
     reason: str | None = None
-    facts: dict[str, Any] = field(default_factory=dict)
+    facts: JsonObject = field(default_factory=dict)
 
 
+@dataclass(eq=False, repr=False)
 class StageRunner:
     """Runs stages of jobs, one at a time.
 
@@ -72,20 +73,14 @@ class StageRunner:
         send_done: sends the done message.
     """
 
-    def __init__(
-        self,
-        settings: Settings,
-        objects: ObjectStore,
-        sandbox: Sandbox,
-        reuse: StageReuse,
-        send_done: SendDone,
-    ) -> None:
-        self.settings = settings
-        self.folder = str(settings.work)
-        self.objects = objects
-        self.sandbox = sandbox
-        self.reuse = reuse
-        self.send_done = send_done
+    settings: Settings
+    objects: ObjectStore
+    sandbox: Sandbox
+    reuse: StageReuse
+    send_done: SendDone
+
+    def __post_init__(self) -> None:
+        self.folder = str(self.settings.work)
 
     def run(self, job_id: str, worker: StageWorker) -> None:
         """Runs the worker's stage unless another worker has claimed it. A duplicate or late message has no effect."""
@@ -198,7 +193,7 @@ class StageRunner:
         facts = {"summary": {**result["summary"], **used}, "versions": result["versions"]}
         return StageOutcome("ok", facts={**facts, "artifacts": _to_plain(artifacts)})
 
-    def _request(self, space: Workspace) -> dict[str, Any]:
+    def _request(self, space: Workspace) -> JsonObject:
         limits = {"max_images": self.settings.max_images, "unpacked_bytes": self.settings.max_unpacked_bytes}
         return {
             "stage": space.stage.value,
@@ -290,5 +285,5 @@ def _reuse(stage: ReusedStage, log: dict[str, Artifact]) -> StageOutcome:
     return StageOutcome("ok", facts={**facts, "reused_from": cached.job_id, "saved_s": cached.took_s})
 
 
-def _to_plain(artifacts: dict[str, Artifact]) -> dict[str, dict[str, Any]]:
+def _to_plain(artifacts: dict[str, Artifact]) -> dict[str, JsonObject]:
     return {name: asdict(artifact) for name, artifact in artifacts.items()}

@@ -135,7 +135,7 @@ class TriageRunner:
         folder.mkdir()
         part, samples = folder / "part.onnx", folder / "samples.zip"
         request = {
-            "model": str(self._find_model()),
+            "model": str(self._space.model),
             "first": first,
             "end": end,
             "shapes": self._request["options"]["input_shapes"] if self._space.stage.before is None else {},
@@ -146,9 +146,6 @@ class TriageRunner:
             CUT, request, work_dir=self._space.folder, limits=self._limits, hooks=self._make_hooks()
         )
         return Part(part, samples, tuple(facts.result["nodes"]), facts.result["total"])
-
-    def _find_model(self) -> Path:
-        return self._space.model
 
     def _dies(self, part: Part) -> bool:
         """Runs the stage on it, alone in a separate folder."""

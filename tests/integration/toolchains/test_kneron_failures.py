@@ -6,6 +6,7 @@ raise another text: what comes of it is proven without a process in the unit tes
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -27,12 +28,13 @@ ANALYSIS = {
     "disk": "disk_full",
     "no_numpy": "toolchain_missing",
     "unknown": "unknown",
-    "no_file": "no_output",
     "none": "no_output",
     "empty": "no_output",
     "broken_report": "report_incomplete",
     "exit": "no_result",
 }
+ALIKE = {"helper", "segfault", "memory", "none", "unknown", "exit"}
+"""Told from the same place as another of these: the log, the signal, the missing file."""
 COMPILE = {
     "not_a_bie": "not_a_bie",
     "no_file": "no_output",
@@ -47,7 +49,8 @@ COMPILE = {
 @pytest.mark.parametrize(
     ("mode", "id"),
     [
-        *ANALYSIS.items(),
+        *(pytest.param(*pair, marks=[pytest.mark.exhaustive] * (pair[0] in ALIKE)) for pair in ANALYSIS.items()),
+        pytest.param("no_file", "no_output", marks=pytest.mark.exhaustive),  # likewise of a compilation
         *(pytest.param(*pair, marks=pytest.mark.exhaustive) for pair in kneron.BY_TEXT.items()),
     ],
 )
@@ -62,13 +65,26 @@ def test_a_failing_quantization_is_told_by_its_cause(tmp_path: Path, mode: str, 
     assert not isinstance(error, ToolchainMissing)
 
 
-@pytest.mark.parametrize("mode", COMPILE)
-def test_a_failing_compilation_is_told_by_its_cause(tmp_path: Path, mode: str) -> None:
-    job = kneron.Job(tmp_path, kneron.model(f"compile:{mode}"), kneron.options()).prime()
-    tool = kneron.toolchain(tmp_path)
-    job.run(Stage.BIE, tool)
+@pytest.fixture(scope="module")
+def quantized(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """The BIE of a model."""
+    folder = tmp_path_factory.mktemp("quantized")
+    return kneron.job(folder).prime().run(Stage.BIE, kneron.toolchain(folder)).output.read_bytes()
+
+
+AS_QUANTIZATIONS = ("systemexit", "abort")
+
+
+@pytest.mark.parametrize(
+    "mode", [pytest.param(mode, marks=[pytest.mark.exhaustive] * (mode in AS_QUANTIZATIONS)) for mode in COMPILE]
+)
+def test_a_failing_compilation_is_told_by_its_cause(tmp_path: Path, quantized: bytes, mode: str) -> None:
+    job = kneron.job(tmp_path)
+    first, _, facts = quantized.partition(b"\n")
+    failing = json.loads(facts) | {"metadata": {"standin.fail": f"compile:{mode}"}}
+    (job.work / "out.bie").write_bytes(first + b"\n" + json.dumps(failing).encode())
     with pytest.raises(ToolchainFailed) as caught:
-        job.run(Stage.NEF, tool)
+        job.run(Stage.NEF, kneron.toolchain(tmp_path))
     assert caught.value.detail["id"] == COMPILE[mode] and caught.value.hint
 
 

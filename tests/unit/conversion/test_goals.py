@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from pydantic import ValidationError
 
@@ -53,6 +55,26 @@ def test_a_goal_and_what_it_decides_are_not_given_together() -> None:
         HostQuantization(goal="snr>=20", method="entropy")
     with pytest.raises(ValidationError, match="is not a goal"):
         HostQuantization(goal="good")
+
+
+@pytest.mark.parametrize(
+    ("values", "method"),
+    [
+        ({"goal": "none"}, "best"),
+        ({"goal": ""}, "best"),
+        ({"per_channel": False}, "best"),
+        ({"goal": "none", "method": "minmax"}, "minmax"),
+        ({"method": "entropy"}, "entropy"),
+        ({"method": "minmax"}, "minmax"),
+        ({}, "best"),
+    ],
+)
+def test_without_a_goal_and_a_method_the_best_of_a_few_is_made(values: dict[str, Any], method: str) -> None:
+    chosen = HostQuantization.model_validate(values)
+    assert chosen.method == method
+    for leaves_out_defaults in (False, True):  # records leave them out
+        stored = chosen.model_dump(mode="json", exclude_defaults=leaves_out_defaults)
+        assert HostQuantization.model_validate(stored) == chosen
 
 
 def test_a_set_to_report_on_needs_a_search() -> None:

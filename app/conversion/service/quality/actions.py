@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from app.conversion.goals import is_cross_validated
 from app.conversion.model import JobRecord
 from app.conversion.options import Options, ToolchainName
 from app.conversion.service.quality import candidates
@@ -145,8 +146,14 @@ def _suggest_preprocess(evidence: Evidence) -> Iterator[Action]:
 
 
 def _suggest_candidates(evidence: Evidence, search: Search | None) -> Iterator[Action]:
-    """Those that are worthwhile."""
-    return (one for one in candidate_actions(evidence.options, search) if (one.gain_db or 0.0) >= WORTH_DB)
+    """Those that are worthwhile: they gain at the mean, and lose no more than that at the lowest picture."""
+    taken = search.taken if search else None
+    if search is None or taken is None:
+        return
+    lost_db = {one.id: candidates.difference(taken.snr_min_db, one.snr_min_db) or 0.0 for one in search.candidates}
+    for action in candidate_actions(evidence.options, search):
+        if (action.gain_db or 0.0) >= max(WORTH_DB, lost_db[action.params["id"]]):
+            yield action
 
 
 def candidate_actions(options: Options, search: Search | None) -> Iterator[Action]:
@@ -190,7 +197,9 @@ def _suggest_goal(evidence: Evidence, search: Search | None) -> Iterator[Action]
 
 
 def _suggest_samples(evidence: Evidence) -> Iterator[Action]:
-    count = (evidence.bie.get("calibration") or {}).get("samples", 0)
+    judgement = evidence.bie.get("judgement") or {}
+    set_aside = 0 if judgement.get("is_own_set") or is_cross_validated(judgement) else judgement.get("report", 0)
+    count = (evidence.bie.get("calibration") or {}).get("samples", 0) + set_aside
     if 0 < count < GOOD_SAMPLES:
         yield Action("more_samples", {"count": count, "good": GOOD_SAMPLES})
     worst = (evidence.bie.get("quality") or {}).get("worst_samples", ())

@@ -11,9 +11,11 @@ from app.conversion.toolchains.host.quality import build_judged_verdict, is_slow
 from app.conversion.toolchains.host.search.result import SearchResult
 from app.conversion.toolchains.host.search.shortfall import SIXTEEN_BITS
 from app.conversion.toolchains.host.task_metrics import FINDERS
+from app.kit.text.json_values import JsonObject
 
 WITHOUT_A_SEARCH = 'name a goal (--goal "snr>=20") in place of a method, or give more typical pictures'
-AFTER_A_SEARCH = "a longer budget or more typical pictures may lift it; the goal says what stands in its way"
+AFTER_A_CUT_SEARCH = "a longer budget or more typical pictures may lift it; the goal says what stands in its way"
+AFTER_A_SEARCH = "more pictures like the lowest ones may lift it; the goal says what stands in its way"
 ODD_NAMED = 5
 ANSWERED_LEAST = 0.5
 """Share of the pictures in which a model that looks for something should find something, if its quality is low."""
@@ -42,7 +44,7 @@ def goal_line(result: SearchResult) -> str:
     drop = result.search["candidates"][result.search["taken"]]["drop_percent"]
     known += "" if drop is None else f"; {drop} % of the task lost on those that chose"
     if not goal:
-        return f"made as the steps say: {known}"
+        return f"{'made as the steps say' if result.search['ended_by'] == 'given' else 'taken'}: {known}"
     if goal["is_reached"]:
         return f"the goal {goal['text']} is reached: {known}"
     return f"the goal {goal['text']} is not reached ({goal['reason_code']}): {known}"
@@ -67,7 +69,7 @@ def effort_line(result: SearchResult) -> str:
     return text
 
 
-def mark_saturating(report: dict[str, Any], operators: Mapping[str, str]) -> None:
+def mark_saturating(report: JsonObject, operators: Mapping[str, str]) -> None:
     """Marks the outputs of the report whose last operator hides errors.
 
     Args:
@@ -78,7 +80,7 @@ def mark_saturating(report: dict[str, Any], operators: Mapping[str, str]) -> Non
             output["saturates"] = operators[output["name"]]
 
 
-def search_report(result: SearchResult, report: dict[str, Any]) -> dict[str, Any]:
+def search_report(result: SearchResult, report: JsonObject) -> JsonObject:
     """Returns the goal, the candidates, the judgement and the verdict that follows."""
     judgement = result.judgement | {"task": report["quality"].get("task")}
     verdict = build_judged_verdict(report["verdict"], judgement)
@@ -131,8 +133,15 @@ def quality_warnings(report: Mapping[str, Any]) -> list[str]:
             "preprocessing may be wrong, or the pictures do not show what the model looks for"
         )
     elif not verdict["passed"] and not verdict["nothing_quantized"]:
-        advice = AFTER_A_SEARCH if "search" in report else WITHOUT_A_SEARCH
+        searched = AFTER_A_CUT_SEARCH if report.get("search", {}).get("is_cut") else AFTER_A_SEARCH
+        advice = searched if report.get("goal") else WITHOUT_A_SEARCH
         warnings.append(f"the worst output has an SNR of {_describe_miss(verdict)}: {advice}")
+    elif verdict.get("snr_min_db", SNR_DB_MIN) < SNR_DB_MIN and not report.get("judgement", {}).get("is_own_set"):
+        warnings.append(
+            f"the lowest of the pictures that were not used to choose ranges has {verdict['snr_min_db']} dB, below "
+            f"{SNR_DB_MIN:g} dB: on other scenes even the mean may be; pictures of the place where the model will work "
+            "(--report-images) tell"
+        )
     return [*warnings, *_describe_shortfall(report.get("search", {}).get("shortfall"))]
 
 
@@ -200,7 +209,7 @@ def _describe_miss(verdict: Mapping[str, Any]) -> str:
     return f"{snr_db} dB on pictures that were not used to choose ranges, but {lowest}"
 
 
-def summary_of(report: Mapping[str, Any]) -> dict[str, Any]:
+def summary_of(report: Mapping[str, Any]) -> JsonObject:
     """Returns the few numbers that the record keeps."""
     verdict = report["verdict"]
     cosines = [c for output in report["quality"]["outputs"] if (c := output["cosine"]["mean"]) is not None]

@@ -37,6 +37,7 @@ from app.inference.runtimes.sessions import Session, open_session
 from app.kit.files import sha256_of
 from app.kit.process.own_process import release
 from app.kit.sandbox.errors import StageFailed
+from app.kit.text.json_values import JsonObject
 
 OUTPUTS_MEASURED, ALL_MEASURED = 0.75, 0.96
 """Progress of the stage at the end of each step after quantization."""
@@ -63,7 +64,7 @@ def run_bie_stage(request: StageRequest, progress: Progress) -> StageResult:
     release()  # the models and sessions of the search
     _write(quantized, request, skipped)
     measured = _measure(quantized, samples, request, progress, logits)
-    report = {"calibration": _describe_calibration(quantized, request, skipped)} | measured
+    report: JsonObject = {"calibration": _describe_calibration(quantized, request, skipped)} | measured
     report["quantization"] = _describe_quantization(quantized.plan, request)
     if quantized.search is not None:
         report |= search_report(quantized.search, report)
@@ -115,7 +116,7 @@ def _measure(
     request: StageRequest,
     progress: Progress,
     logits: Mapping[str, str],
-) -> dict[str, Any]:
+) -> JsonObject:
     def step(count: int, of: int) -> None:
         share = count / max(of, 1)
         progress(QUANTIZED + (OUTPUTS_MEASURED - QUANTIZED) * share, f"comparing float and int8 {count}/{of}")
@@ -144,7 +145,7 @@ def _measure(
     }
 
 
-def _measure_labeled(quantized: QuantizedModel, samples: CachedSamples, request: StageRequest) -> list[dict[str, Any]]:
+def _measure_labeled(quantized: QuantizedModel, samples: CachedSamples, request: StageRequest) -> list[JsonObject]:
     """Returns the accuracy of both models, a row for each metric; empty if the samples have no labels."""
     labels = labels_of(request.ref_images)
     if labels is None:
@@ -166,7 +167,7 @@ def _measure_labeled(quantized: QuantizedModel, samples: CachedSamples, request:
 
 def _measure_saturation(
     quantized: QuantizedModel, samples: CachedSamples, request: StageRequest, progress: Progress
-) -> dict[str, Any] | None:
+) -> JsonObject | None:
     """Returns the saturation curve; None if there are too few samples."""
     if quantized.plan.problem or len(samples) < SAMPLES_LEAST:
         print(f"how many pictures are enough is measured with {SAMPLES_LEAST} or more, and where layers are quantized")
@@ -199,15 +200,15 @@ def _count(outputs: OutputStatistics) -> int:
 
 def _describe_calibration(
     quantized: QuantizedModel, request: StageRequest, skipped: list[dict[str, str]]
-) -> dict[str, Any]:
+) -> JsonObject:
     options = request.options.quantization
     method = options.method if quantized.search is None else quantized.search.method
-    report: dict[str, Any] = {"method": method, "samples": quantized.calibration.samples, "skipped": skipped}
+    report: JsonObject = {"method": method, "samples": quantized.calibration.samples, "skipped": skipped}
     if method == "percentile":
         report["percentile"] = options.percentile
     return report
 
 
-def _describe_quantization(chosen: QuantizationPlan, request: StageRequest) -> dict[str, Any]:
+def _describe_quantization(chosen: QuantizationPlan, request: StageRequest) -> JsonObject:
     options = request.options.quantization.model_dump(mode="json", exclude={"saturation"})
     return options | {"int8_nodes": len(chosen.nodes), "float_tail": chosen.tail_report()}

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from app.conversion.errors import NoSamples
-from app.conversion.options import HostQuantization
+from app.conversion.options import BEST, HostQuantization
 from app.conversion.toolchains.host.equivalence import require_finite_arrays
 from app.conversion.toolchains.host.histogram import Histogram
 from app.conversion.toolchains.host.inputs import Array, Samples
@@ -95,7 +95,7 @@ def _open(model: Any, threads: int) -> Session:
 
 
 def _make_collector(model: Any, tensors: Sequence[str], options: HostQuantization) -> RangeCollector:
-    if options.method == "minmax":
+    if options.method in ("minmax", BEST):
         return MinMax(model, tensors)
     return Histograms(model, tensors, options)
 

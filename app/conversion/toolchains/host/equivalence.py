@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from app.conversion.toolchains.host.inputs import Array, SampleArrays
 from app.conversion.toolchains.tensor_comparison import (
@@ -16,6 +15,7 @@ from app.conversion.toolchains.tensor_comparison import (
     require_finite,
     significant,
 )
+from app.kit.text.json_values import JsonObject
 
 Run = Callable[[Mapping[str, Array]], Mapping[str, Array]]
 
@@ -46,7 +46,7 @@ class Equivalence:
             for tensor in self.statistics.tensors.values()
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """{samples, outputs: [{name, max_abs_diff, snr_db, cosine, exact}], exact}.
 
         snr_db and cosine are {mean, min, p5, n} over the samples.
@@ -103,7 +103,7 @@ def _is_near(tensor: TensorStatistics, snr_db_min: float) -> bool:
     return min(tensor.snr_db.values, default=snr_db_min) >= snr_db_min
 
 
-def _describe_output(tensor: TensorStatistics) -> dict[str, Any]:
+def _describe_output(tensor: TensorStatistics) -> JsonObject:
     return {
         "name": tensor.name,
         "max_abs_diff": significant(tensor.max_abs),

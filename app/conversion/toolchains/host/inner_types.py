@@ -3,6 +3,7 @@ functions of the model, GroupNormalization), and a tensor of unknown type cannot
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 from app.conversion.toolchains.host.calibration import bytes_with_outputs
@@ -31,12 +32,10 @@ def _with_types(model: Any, values: list[Any]) -> Any:
     Args:
         values: onnxruntime.NodeArg.
     """
-    import onnx
     from onnx import TensorProto, helper
 
     kinds = {"float": TensorProto.FLOAT, "float16": TensorProto.FLOAT16, "double": TensorProto.DOUBLE}
-    fresh = onnx.ModelProto()
-    fresh.CopyFrom(model)
+    fresh = deepcopy(model)
     old = {value.name for value in values}
     kept = [value for value in fresh.graph.value_info if value.name not in old]
     del fresh.graph.value_info[:]

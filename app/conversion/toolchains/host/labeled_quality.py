@@ -20,6 +20,7 @@ from app.inference.prediction import Box
 from app.inference.preprocess_options import Preprocess
 from app.inference.preprocessing import Size, fit_of
 from app.inference.runtimes.sessions import Session, numeric_outputs, run
+from app.kit.text.json_values import JsonObject
 
 ALL_BOXES = replace(THRESHOLDS, score_threshold=0.01, candidate_threshold=0.01)
 """Average precision weights boxes by their scores, so weak ones count, too."""
@@ -49,7 +50,7 @@ class LabeledQuality:
     n: int
     are_unseen: bool
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         values = {"float": round(self.float_value, 4), "int8": round(self.int8_value, 4)}
         return {"metric": self.metric, **values, "n": self.n, "are_unseen": self.are_unseen}
 

@@ -20,6 +20,7 @@ from app.conversion.toolchains.host.inputs import SampleArrays
 from app.conversion.toolchains.host.quantization_plan import WEIGHTED
 from app.conversion.toolchains.tensor_comparison import TensorStatistics, compare, is_finite, snr_db
 from app.inference.runtimes.sessions import open_session, run
+from app.kit.text.json_values import JsonObject
 
 Array = npt.NDArray[Any]
 
@@ -65,7 +66,7 @@ def match_layers(float_model: Any, int8_model: Any, int8_nodes: Iterable[str]) -
 
 def measure_layers(
     float_model: Any, int8_model: Any, layers: list[MatchedLayer], samples: Iterable[SampleArrays], threads: int
-) -> list[dict[str, Any]]:
+) -> list[JsonObject]:
     """Measure the error at each layer over the samples.
 
     Both models run with their inner tensors as outputs; a pair of tensors is compared and let go at once. A NaN or an
@@ -98,9 +99,9 @@ def measure_layers(
     return [_make_row(layer, statistics[layer.name], not_finite[layer.name]) for layer in layers]
 
 
-def _make_row(layer: MatchedLayer, statistics: TensorStatistics, not_finite: int) -> dict[str, Any]:
+def _make_row(layer: MatchedLayer, statistics: TensorStatistics, not_finite: int) -> JsonObject:
     weight = layer.weight_snr_db
-    row: dict[str, Any] = {"name": layer.name, "op_type": layer.op_type, "int8": layer.is_int8}
+    row: JsonObject = {"name": layer.name, "op_type": layer.op_type, "int8": layer.is_int8}
     row["tensor"] = layer.float_tensor
     if layer.merged:
         row["merged"] = layer.merged

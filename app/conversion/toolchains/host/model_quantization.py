@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from app.conversion.goals import AS_GIVEN, parse_goal
+from app.conversion.goals import AS_GIVEN, BEST_OF_FEW, parse_goal
+from app.conversion.options import BEST
 from app.conversion.toolchains.base import Progress, StageRequest
 from app.conversion.toolchains.budget import LAST_RESORT_S, LAST_RESORT_SHARE, Budget
 from app.conversion.toolchains.graph.shapes import skeleton
@@ -23,7 +24,7 @@ from app.conversion.toolchains.host.search.basis import NothingToQuantize
 from app.conversion.toolchains.host.search.result import SearchResult
 from app.conversion.toolchains.host.search.search import QuantizationSearch
 from app.conversion.toolchains.host.search.split import within
-from app.conversion.toolchains.host.task_drop import drop_meter
+from app.conversion.toolchains.host.task_drop import drop_meters
 from app.conversion.toolchains.journal import kept_in
 from app.conversion.toolchains.samples.labels import labels_of
 from app.inference.runtimes.sessions import open_session, run
@@ -91,7 +92,7 @@ class ModelQuantization:
         chosen = plan(model, options)
         if chosen.problem:
             return self._keep_float(chosen, ActivationRanges({}, 0))
-        if options.goal or options.steps:
+        if options.goal or options.steps or options.method == BEST:
             return self._search(chosen)
         print(f"calibrating {len(chosen.tensors)} tensors on {len(samples)} samples, method {options.method}")
 
@@ -117,12 +118,12 @@ class ModelQuantization:
 
     def _search(self, chosen: QuantizationPlan) -> QuantizedModel:
         options, samples = self._options, self._samples
-        goal = parse_goal(options.goal) if options.goal else AS_GIVEN
+        goal = parse_goal(options.goal) if options.goal else AS_GIVEN if options.steps else BEST_OF_FEW
         print(f"calibrating {len(chosen.tensors)} tensors on {len(samples)} samples")
         if goal.text:
             print(f"searching for {goal.text}, for {Budget(options.budget_s).text}")
         else:
-            print("making what the steps say")
+            print("making what the steps say" if options.steps else "making a few candidates in 8 bits")
         labels = labels_of(self._request.ref_images)
         plain = self._model
         if self.logits:
@@ -140,7 +141,7 @@ class ModelQuantization:
                 options,
                 goal,
                 threads=self._request.threads,
-                meter_of=lambda: drop_meter(plain, labels, self._request.options.preprocess),
+                meter_of=drop_meters(plain, labels, self._request.options.preprocess),
                 step=step,
                 reporting=self._reporting,
                 logits=self.logits,

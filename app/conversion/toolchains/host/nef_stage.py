@@ -29,6 +29,7 @@ from app.inference.runtimes.sessions import (
 )
 from app.kit.files import sha256_of
 from app.kit.sandbox.errors import StageFailed
+from app.kit.text.json_values import JsonObject
 
 AGREEMENT_SAMPLES = 8
 AGREEMENT_SNR_DB = 60.0
@@ -42,8 +43,8 @@ class BieModel:
     """out.bie after reading: inputs and outputs of its graph as [{name, shape, dtype}], and its provenance."""
 
     model: Any
-    inputs: list[dict[str, Any]]
-    outputs: list[dict[str, Any]]
+    inputs: list[JsonObject]
+    outputs: list[JsonObject]
     provenance: dict[str, str]
 
 
@@ -94,7 +95,7 @@ def _load(path: Path) -> BieModel:
     )
 
 
-def _describe_specs(tensors: Any) -> list[dict[str, Any]]:
+def _describe_specs(tensors: Any) -> list[JsonObject]:
     return [{"name": t.name, "shape": list(t.shape), "dtype": str(t.dtype)} for t in tensors]
 
 
@@ -110,7 +111,7 @@ def _to_ort(request: StageRequest) -> bytes:
     return data
 
 
-def _build_manifest(bie: BieModel, request: StageRequest, model: bytes) -> dict[str, Any]:
+def _build_manifest(bie: BieModel, request: StageRequest, model: bytes) -> JsonObject:
     facts = bie.provenance
     preprocess = facts.get(provenance.PREPROCESS)
     return {
@@ -132,7 +133,7 @@ def _build_manifest(bie: BieModel, request: StageRequest, model: bytes) -> dict[
     }
 
 
-def _write(path: Path, manifest: dict[str, Any], model: bytes) -> None:
+def _write(path: Path, manifest: JsonObject, model: bytes) -> None:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
         text = json.dumps(manifest, indent=1, sort_keys=True, allow_nan=False, ensure_ascii=False).encode()
         for name, data in ((MANIFEST, text), (MODEL, model)):

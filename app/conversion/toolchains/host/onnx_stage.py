@@ -28,6 +28,7 @@ from app.inference.errors import UnsupportedOperator
 from app.inference.runtimes.sessions import Session, open_session, run
 from app.kit.files import sha256_of
 from app.kit.sandbox.errors import StageFailed
+from app.kit.text.json_values import JsonObject
 
 EQUALITY_SAMPLES = 16
 EQUALITY_SNR_DB = 60.0
@@ -193,7 +194,7 @@ def _finish(prepared: PreparedModel) -> PreparedModel:
     return PreparedModel(graph_surgery.infer_shapes(model), prepared.changes + changes, prepared.warnings)
 
 
-def _summarize(report: dict[str, Any]) -> dict[str, Any]:
+def _summarize(report: JsonObject) -> JsonObject:
     facts = report["model"]
     return {
         "operators": facts["nodes"],
@@ -204,7 +205,7 @@ def _summarize(report: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _log(report: dict[str, Any]) -> None:
+def _log(report: JsonObject) -> None:
     for change in report["changes"]:
         print(f"changed: {change}")
     for warning in report["warnings"]:

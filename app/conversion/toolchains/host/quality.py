@@ -29,6 +29,7 @@ from app.conversion.toolchains.tensor_comparison import (
     list_judged_names,
 )
 from app.inference.runtimes.sessions import Session, numeric_outputs, run
+from app.kit.text.json_values import JsonObject
 
 if TYPE_CHECKING:
     from app.conversion.toolchains.host.task_metrics import TaskMeter
@@ -131,8 +132,8 @@ def _hold_against(comparison: TensorComparison, powers: tuple[float, float], sil
 
 
 def quality_report(
-    outputs: OutputStatistics, layers: list[dict[str, Any]], left_out: int, sample_count: int, layer_samples: int
-) -> dict[str, Any]:
+    outputs: OutputStatistics, layers: list[JsonObject], left_out: int, sample_count: int, layer_samples: int
+) -> JsonObject:
     """The "quality" part of the BIE report.
 
     Args:
@@ -154,7 +155,7 @@ def quality_report(
     }
 
 
-def verdict(outputs: OutputStatistics, int8_nodes: int) -> dict[str, Any]:
+def verdict(outputs: OutputStatistics, int8_nodes: int) -> JsonObject:
     """{snr_db: the worst output's mean, rule, nothing_quantized, passed, uncounted: samples that have no part in it}.
 
     Without any SNR (all outputs silent) it has not passed, nor where nothing became int8: there is nothing to judge.
@@ -169,7 +170,7 @@ def verdict(outputs: OutputStatistics, int8_nodes: int) -> dict[str, Any]:
     }
 
 
-def build_judged_verdict(verdict: Mapping[str, Any], judgement: Mapping[str, Any]) -> dict[str, Any]:
+def build_judged_verdict(verdict: Mapping[str, Any], judgement: Mapping[str, Any]) -> JsonObject:
     """The verdict if a search judged on held-out pictures, since those that set the ranges give better results.
 
     Args:

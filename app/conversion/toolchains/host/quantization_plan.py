@@ -21,6 +21,7 @@ from app.conversion.toolchains.host.fused_activations import FUSED_ACTIVATIONS, 
 from app.conversion.toolchains.host.graph_surgery import operator_counts
 from app.conversion.toolchains.host.logarithm_features import logarithm_features
 from app.kit.sandbox.errors import StageFailed
+from app.kit.text.json_values import JsonObject
 
 WEIGHTED = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
 """Layers that benefit from int8 arithmetic."""
@@ -43,7 +44,7 @@ class QuantizationPlan:
     problem: str = ""
     """Why nothing can be quantized; empty if something can."""
 
-    def tail_report(self) -> dict[str, Any]:
+    def tail_report(self) -> JsonObject:
         counts: dict[str, int] = {}
         for node in self.tail:
             counts[node.op_type] = counts.get(node.op_type, 0) + 1

@@ -3,11 +3,12 @@ float model."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from app.conversion.toolchains.host.labeled_quality import Meter, meter_of_labels
-from app.conversion.toolchains.host.task_metrics import Outputs, TaskMeter, task_meter
+from app.conversion.toolchains.host.task_metrics import Outputs, TaskMeter, task_meters
 from app.conversion.toolchains.samples.labels import Labels
 from app.inference.preprocess_options import Preprocess
 
@@ -22,19 +23,24 @@ class DropMeter(Protocol):
         """Returns the loss over all pictures so far; None if none of them shows it."""
 
 
-def drop_meter(model: Any, labels: Labels | None, preprocess: Preprocess) -> DropMeter | None:
-    """Returns a meter for one candidate; None if neither labels nor outputs show what the task is.
+def drop_meters(model: Any, labels: Labels | None, preprocess: Preprocess) -> Callable[[], DropMeter | None]:
+    """Returns what makes a meter for each candidate, or None if neither labels nor outputs show what the task is.
 
     Args:
         model: the float model (onnx.ModelProto).
         labels: of the pictures, as far as they have labels.
     """
-    known = task_meter(model)
-    agreement = None if known is None else AgreementDrop(known)
-    pair = [meter_of_labels(model, labels, preprocess) if labels else None for _ in range(2)]
-    if labels is None or pair[0] is None or pair[1] is None:
-        return agreement
-    return LabeledDrop(labels, pair[0], pair[1], agreement)
+    make = task_meters(model)
+
+    def meter() -> DropMeter | None:
+        known = make()
+        agreement = None if known is None else AgreementDrop(known)
+        pair = [meter_of_labels(model, labels, preprocess) if labels else None for _ in range(2)]
+        if labels is None or pair[0] is None or pair[1] is None:
+            return agreement
+        return LabeledDrop(labels, pair[0], pair[1], agreement)
+
+    return meter
 
 
 @dataclass

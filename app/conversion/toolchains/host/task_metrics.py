@@ -7,8 +7,9 @@ added pictures: 1 if every answer is the same.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby
 from typing import Any, Literal, Protocol
 
@@ -26,6 +27,7 @@ from app.inference.errors import InferenceFailed, ModelUnusable
 from app.inference.model_families import GraphSignature, family_table
 from app.inference.prediction import Box, Decoder, PredictorOptions
 from app.inference.preprocessing import Fit, Size
+from app.kit.text.json_values import JsonObject
 
 Array = npt.NDArray[Any]
 Outputs = Mapping[str, Array]
@@ -67,7 +69,7 @@ class TaskAgreement:
         """Whether the float model, which looks for something, finds nothing in any picture."""
         return self.kind in FINDERS and self.n > 0 and self.answered == 0
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         """Returns judgement.task of the BIE report."""
         rounded = {
             name: None if value is None else round(value, 4)
@@ -92,8 +94,18 @@ def task_meter(model: onnx.ModelProto) -> TaskMeter | None:
     Args:
         model: with fixed shapes, as in out.onnx.
     """
-    meter = _make_meter(model)
-    return None if meter is None else _CautiousMeter(meter)
+    return task_meters(model)()
+
+
+def task_meters(model: onnx.ModelProto) -> Callable[[], TaskMeter | None]:
+    """Returns what makes such meters; the task is recognized once for all of them."""
+    make = _choose_meter(model)
+
+    def cautious() -> TaskMeter | None:
+        meter = make()
+        return None if meter is None else _CautiousMeter(meter)
+
+    return cautious
 
 
 class _CautiousMeter:
@@ -115,14 +127,14 @@ class _CautiousMeter:
         return unread if self._is_lost else agreement
 
 
-def _make_meter(model: onnx.ModelProto) -> TaskMeter | None:
+def _choose_meter(model: onnx.ModelProto) -> Callable[[], TaskMeter | None]:
     if len(model.graph.output) == 1 and "Softmax" in saturating_outputs(model).values():
-        return _meter_of("mask" if len(model.graph.output[0].type.tensor_type.shape.dim) == 4 else "top1")
+        return partial(_meter_of, "mask" if len(model.graph.output[0].type.tensor_type.shape.dim) == 4 else "top1")
     detector = detector_of(model)
     if detector is not None:
-        return BoxMeter(*detector)
+        return partial(BoxMeter, *detector)
     signature = signature_of(model)
-    return None if signature is None else _meter_of(_task_of(signature))
+    return partial(_meter_of, "" if signature is None else _task_of(signature))
 
 
 def detector_of(model: onnx.ModelProto) -> tuple[ModelFamily, Size] | None:

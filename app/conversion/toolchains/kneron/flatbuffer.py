@@ -70,9 +70,6 @@ class Table:
         slot = self._find_slot(field)
         return None if slot is None else slot + unpack(self.buffer, "I", slot)
 
-    def has(self, field: int) -> bool:
-        return self._find_slot(field) is not None
-
     def number(self, field: int, layout: str, default: int = 0) -> int:
         slot = self._find_slot(field)
         return default if slot is None else unpack(self.buffer, layout, slot)

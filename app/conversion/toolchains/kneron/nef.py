@@ -28,16 +28,12 @@ FW_FIELDS = ("id", "version", *(f"{part}_{what}" for part in FW_PARTS for what i
 FW_RECORD = 4 * len(FW_FIELDS)
 
 
-class NotNef(BadInput):
+class NotNef(BadInput, code="NEF_UNREADABLE"):
     """The bytes are not a Kneron NEF file."""
 
-    code = "NEF_UNREADABLE"
 
-
-class TruncatedNef(NotNef):
+class TruncatedNef(NotNef, code="NEF_TRUNCATED"):
     """The file starts as a NEF and refers to bytes beyond its end."""
-
-    code = "NEF_TRUNCATED"
 
 
 class NefHeader(TypedDict):

@@ -4,6 +4,6 @@ This package defines how a file becomes numbers. It must not import onnx, becaus
 """
 
 from app.conversion.sample_kinds import KINDS
-from app.conversion.toolchains.samples.pictures import layout_of, preprocess_picture
+from app.conversion.toolchains.samples.pictures import PictureReader, layout_of
 from app.conversion.toolchains.samples.sampleset import Sample, SampleSet
 from app.conversion.toolchains.samples.spec import InputSpec

@@ -25,7 +25,7 @@ from app.inference.preprocessing import Layout, Preprocessor, axis_order
 from app.kit.errors import BadInput
 from app.kit.text.plain_text import reason_of
 
-__all__ = ["DECODER_ERRORS", "FORMATS", "MAX_PIXELS", "Layout", "PictureReader", "layout_of", "preprocess_picture"]
+__all__ = ["DECODER_ERRORS", "FORMATS", "MAX_PIXELS", "Layout", "PictureReader", "layout_of"]
 
 FORMATS = ("JPEG", "PNG", "BMP", "DIB", "WEBP", "PPM", "GIF", "TIFF", "AVIF", "HEIF")
 pillow_heif.register_heif_opener(thumbnails=False, decode_threads=1)
@@ -67,16 +67,10 @@ def _refuse_huge_input(layout: Layout, spec: InputSpec) -> None:
         )
 
 
-def preprocess_picture(path: Path, spec: InputSpec, preprocess: Preprocess) -> npt.NDArray[Any]:
-    """Returns the picture as an array of the input's whole shape and dtype; a fixed batch above 1 repeats the picture.
-
-    x = (pixel * scale - mean) / std. For errors, see `PictureReader` and its `read`.
-    """
-    return PictureReader(spec, preprocess).read(path)
-
-
 class PictureReader:
     """Reads pictures for one input, with the arithmetic that also prepares them for a running model.
+
+    x = (pixel * scale - mean) / std. A fixed batch above 1 repeats the picture.
 
     Raises:
         WrongSampleShape, UnsupportedInput, BadInput: The input or the options cannot work with pictures.

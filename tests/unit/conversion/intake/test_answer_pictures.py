@@ -72,6 +72,7 @@ def test_boxes_are_in_pixels_of_the_picture_that_is_shown(tmp_path: Path) -> Non
     assert one["int8"]["boxes"][0][:4] == pytest.approx([120, 120, 480, 360], abs=0.2)
 
 
+@pytest.mark.slow
 def test_key_points_are_drawn_with_their_box(tmp_path: Path) -> None:
     values = np.zeros((1, 11, 84), np.float32)
     values[0, :, 11] = [32, 32, 16, 24, 0.9, 30, 40, 0.8, 10, 10, 0.1]

@@ -9,7 +9,7 @@ from app.conversion import model
 from app.conversion.model import Stage, StageRecord, StageState, Status
 from app.conversion.model.digest import JobDigest, digest, pieces
 from app.conversion.model.job_filter import BadFilter, parse
-from app.conversion.options import Options
+from app.conversion.options import HostQuantization, Options
 from app.kit.clock import to_text
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -22,7 +22,7 @@ def job(name: str = "YuNet_dynamic", snr_db: float = 16.2, *, age: timedelta = t
         owner="Ann",
         name=name,
         tags=("Nightly", "two words"),
-        options=Options(),
+        options=Options(quantization=HostQuantization(goal="")),
         inputs={},
         intake={"model_name": "face_yunet.onnx"},
     )
@@ -57,7 +57,7 @@ def job(name: str = "YuNet_dynamic", snr_db: float = 16.2, *, age: timedelta = t
         "created:>=2026-11-20 created:<2026-11-21",
         "tag:nightly",
         'tag:"two words"',
-        "target:host owner:ann method:minmax",
+        "target:host owner:ann method:best",
         "yunet",
         "dyna",
         "net_dyn",

@@ -247,6 +247,7 @@ def test_the_archive_is_searched(container: Container, criteria: ArchiveFilter, 
     assert listed(container, criteria=criteria) == ({job_id} if is_match else set())
 
 
+@pytest.mark.slow
 def test_pages_follow_each_other(container: Container) -> None:
     job_ids = {completed(container) for _ in range(5)}
     seen, cursor = [], None

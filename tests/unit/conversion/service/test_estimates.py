@@ -129,6 +129,7 @@ def test_what_is_expected_at_submission_goes_by_the_jobs_before_and_those_ahead(
     assert estimates.forecast_s("kneron") is None
 
 
+@pytest.mark.slow
 def test_the_page_of_a_job_says_how_right_forecasts_were(container: Container, settings: Settings) -> None:
     for _ in range(4):
         finished(container, forecast_s=90)
@@ -143,6 +144,7 @@ def test_the_page_of_a_job_says_how_right_forecasts_were(container: Container, s
         assert web.get(f"/jobs/{job.job_id}").json()["forecast_s"] is None
 
 
+@pytest.mark.slow
 def test_the_system_page_says_how_right_the_forecasts_of_each_toolchain_were(
     container: Container, settings: Settings
 ) -> None:

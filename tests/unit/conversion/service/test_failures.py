@@ -68,7 +68,7 @@ def test_the_newest_of_the_model_that_passed_tells_what_was_different() -> None:
     assert similar.remedy.changes == (
         OptionChange("opset", 11, 17),
         OptionChange("quantization.goal", "snr>=20", ""),
-        OptionChange("quantization.method", "minmax", "entropy"),
+        OptionChange("quantization.method", "best", "entropy"),
     )
 
 

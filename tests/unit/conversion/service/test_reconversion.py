@@ -21,7 +21,7 @@ def test_a_change_is_merged_into_the_options_that_were_chosen() -> None:
 def test_null_takes_an_option_back_to_its_default() -> None:
     options = Options(quantization=HostQuantization(method="entropy"))
     options_after = patch_options(options, {"quantization": {"method": None}})
-    assert options_after is not None and options_after.quantization.method == "minmax"
+    assert options_after is not None and options_after.quantization.method == "best"
 
 
 @pytest.mark.parametrize("patch", [{"no_such_option": 1}, {"quantization": {"percentile": 3}}, {"quantization": 5}])

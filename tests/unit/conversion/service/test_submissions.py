@@ -54,6 +54,7 @@ def test_while_no_worker_of_a_stage_lives_nothing_is_known_of_it_and_jobs_wait(c
     container.conversion.submissions.admission.check("alice", KNERON)
 
 
+@pytest.mark.slow
 def test_page_and_api_say_it_before_anything_is_uploaded_in_vain(settings: Settings, container: Container) -> None:
     announce(container, "onnx", "host")
     with within(settings.model_copy(update={"toolchains": (HOST, KNERON)})) as web:

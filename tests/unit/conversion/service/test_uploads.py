@@ -157,6 +157,7 @@ def test_a_zip_of_a_model_becomes_the_model_and_another_zip_stays(roomy: Uploads
         assert (b"".join(roomy.objects.read(key, end=2)) == b"PK") is not is_merged
 
 
+@pytest.mark.slow
 def test_weights_are_limited_as_models_are_and_leave_no_folder(uploads: Uploads, tmp_path: Path) -> None:
     upload_id = uploads.begin("somebody")
     uploads.store_model(upload_id, [b"x"])

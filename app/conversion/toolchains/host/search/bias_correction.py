@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,11 +87,9 @@ def corrections(shifts: Sequence[Shift], not_rounded: frozenset[str]) -> dict[st
 def _build_versions(template: Template, ranges: Mapping[str, Range], biases: Sequence[Bias]) -> Any:
     """Returns the float model with two more versions of each layer: with rounded weights, and with rounded input as
     well. Its outputs are the means of their channels."""
-    import onnx
     from onnx import ValueInfoProto, helper, numpy_helper
 
-    model = onnx.ModelProto()
-    model.CopyFrom(template.float_model)
+    model = deepcopy(template.float_model)
     graph = model.graph
     nodes = {node.name: node for node in template.float_model.graph.node}
     weights = {weight.name: weight for weight in template.weights}
@@ -108,8 +107,7 @@ def _build_versions(template: Template, ranges: Mapping[str, Range], biases: Seq
         for ending, tensor in ((EXACT, None), (WEIGHTS, source), (ROUNDED, inputs.get(source, source))):
             made = node.output[0]
             if tensor is not None:
-                twin = onnx.NodeProto()
-                twin.CopyFrom(node)
+                twin = deepcopy(node)
                 made = twin.name = f"{bias.layer}{ending}_layer"
                 twin.input[0], twin.input[1], twin.output[0] = tensor, constant, made
                 graph.node.append(twin)
@@ -123,7 +121,7 @@ def _add_rounding(graph: Any, tensor: str, limits: Range) -> str:
     from onnx import helper, numpy_helper
 
     scale, zero = activation_parameters(limits, np.uint8)
-    names = [f"{tensor}{ROUNDED}{ending}" for ending in ("_scale", "_zero", "_integers", "")]
+    names = [f"{tensor}{ROUNDED}{ending}" for ending in ("_scale", "_zero", "_integers", "_input")]
     graph.initializer.append(numpy_helper.from_array(np.array(scale, np.float32), names[0]))
     graph.initializer.append(numpy_helper.from_array(np.array(zero, np.uint8), names[1]))
     graph.node.append(helper.make_node("QuantizeLinear", [tensor, *names[:2]], [names[2]]))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from math import inf
-from typing import Any, Literal
+from typing import Literal
 
 from app.conversion.toolchains.base import SNR_DB_MIN
 from app.conversion.toolchains.host.search.judge import Score
 from app.conversion.toolchains.host.search.ranges import WIDE_METHOD
+from app.kit.text.json_values import JsonObject
 
 WORTH_DB = 1.0
 """While no candidate reaches the goal, moving more tensors to 16 bits has to gain at least this much, in dB."""
@@ -17,7 +18,11 @@ CUT_DB, REWRITTEN_DB = 1.5, 3.0
 without them that reaches the goal is better unless they gain at least this much, in dB. Below the vendor's 20 dB every
 gain counts."""
 UNEVEN_DB = 10.0
-"""The mean counts for at most this much more than the lowest picture, in dB: as far as the goal is above the floor."""
+"""The mean counts for at most this much more than the lowest picture, in dB: as far as the goal is above the floor.
+Up to the vendor's 20 dB the mean alone counts."""
+ALIKE_DB = 1.0
+"""Candidates at the same cost whose ranks differ by less than this, in dB, are alike but for a single picture: of these
+the one with the higher mean is better."""
 LARGER_DB = 0.5
 """What smoothing and splitting have to gain in any case, in dB, since they may add nodes or channels."""
 Rewrite = Literal["equalization", "smoothing", "channel_splitting"]
@@ -106,11 +111,11 @@ class Choice:
             text += f", {_format_count(len(self.exact), 'tensor')} in float"
         return text
 
-    def steps(self) -> list[dict[str, Any]]:
+    def steps(self) -> list[JsonObject]:
         """Returns the choice as steps, which `recipe.choice_of` reads."""
         if self.is_float:
             return [{"kind": "float", "method": "", "tensors": []}]
-        made: list[dict[str, Any]] = [{"kind": "range", "method": self.method, "tensors": []}]
+        made: list[JsonObject] = [{"kind": "range", "method": self.method, "tensors": []}]
         for method in sorted({method for _, method in self.methods}):
             tensors = [tensor for tensor, own in self.methods if own == method]
             made.append({"kind": "range", "method": method, "tensors": tensors})
@@ -154,13 +159,17 @@ class TriedCandidate:
     """True if it reaches the goal on the pictures that choose, and misses it on those that report."""
 
     @property
-    def order(self) -> tuple[int, float]:
-        """Sort key: the cheaper and then the better come first."""
+    def rank_db(self) -> float:
+        """SNR that the candidate is sure of, less what its ranges and rewrites have to gain."""
         cuts = self.choice.method != "minmax" or bool(self.choice.methods)
         slack_db = CUT_DB * cuts + REWRITTEN_DB * bool(self.choice.rewrites)
-        slack_db = max(slack_db * (self.score.mean_db >= SNR_DB_MIN), self.choice.slack_db)
-        even_db = min(self.score.assured_db, self.score.floor_db + UNEVEN_DB)
-        return self.choice.tensors_16, slack_db - even_db
+        return self.score.assured_db - max(slack_db * (self.score.mean_db >= SNR_DB_MIN), self.choice.slack_db)
+
+    @property
+    def order(self) -> tuple[int, float]:
+        """Sort key: the cheaper and then the better come first."""
+        uneven_db = self.score.assured_db - max(self.score.floor_db + UNEVEN_DB, SNR_DB_MIN)
+        return self.choice.tensors_16, max(0.0, uneven_db) - self.rank_db
 
     @property
     def summary(self) -> str:
@@ -177,7 +186,7 @@ class TriedCandidate:
         """Share of the tensors in 8 bits, 0..1."""
         return 0.0 if self.choice.is_float else round(1 - self.choice.tensors_16 / max(1, self.tensors), 4)
 
-    def to_json(self, verdict: VerdictCode) -> dict[str, Any]:
+    def to_json(self, verdict: VerdictCode) -> JsonObject:
         drop = self.score.drop_percent
         return {
             "id": self.id,
@@ -226,7 +235,9 @@ class Trail:
         whole = [one for one in self.candidates if one.score.is_whole]
         good = [one for one in whole if one.is_good]
         if good:
-            return min(good, key=lambda one: one.order)
+            tensors_16, least = min(one.order for one in good)
+            alike = (one for one in good if one.choice.tensors_16 == tensors_16 and one.order[1] <= least + ALIKE_DB)
+            return max(alike, key=lambda one: one.rank_db)
         drops = {one.id: drop for one in whole if (drop := one.score.drop_percent) is not None}
         if self.is_by_task and drops:
             least = min(drops.values())
@@ -234,7 +245,7 @@ class Trail:
         highest_db = max(one.score.mean_db for one in whole)
         return min((one for one in whole if one.score.mean_db >= highest_db - WORTH_DB), key=lambda one: one.order)
 
-    def to_json(self) -> list[dict[str, Any]]:
+    def to_json(self) -> list[JsonObject]:
         taken = self.best
         return [one.to_json(_choose_verdict(one, taken)) for one in self.candidates]
 

@@ -9,6 +9,7 @@ all channels of the activation, but the weights differ more; a judge decides whi
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,10 +35,7 @@ ChannelLimits = Callable[[str], "Array | None"]
 
 def equalized(model: Any, limits_of: ChannelLimits) -> Rewritten:
     """Returns a model with equalized channels, without any tensors if there is nothing to equalize."""
-    import onnx
-
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
+    copy = deepcopy(model)
     weights = _Weights(copy.graph)
     scaled: list[str] = []
     for node in list(copy.graph.node):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from statistics import NormalDist
 
 import numpy as np
@@ -22,6 +23,12 @@ def interval_of(values: Sequence[float]) -> tuple[float | None, float | None]:
     The expanded percentile bootstrap (Hesterberg 2015): means of resamples lie too near to each other by √((n - 1) /
     n), and their spread is as unsure as Student's t says, so percentiles further out are taken.
     """
+    return _interval_of(tuple(values))
+
+
+@lru_cache(maxsize=1024)
+def _interval_of(values: tuple[float, ...]) -> tuple[float | None, float | None]:
+    """A search compares the same candidates again and again."""
     count = len(values)
     if count < 2:
         return None, None

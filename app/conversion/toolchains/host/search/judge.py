@@ -29,6 +29,7 @@ from app.conversion.toolchains.host.silent_outputs import (
 from app.conversion.toolchains.host.task_drop import DropMeter
 from app.conversion.toolchains.tensor_comparison import SNR_CAP_DB, TINY_ENERGY, compare, list_judged_names
 from app.inference.runtimes.sessions import numeric_outputs, open_session, run
+from app.kit.text.json_values import JsonObject
 
 KEPT_BYTES = 256 << 20
 """Memory for pictures and float outputs; further pictures are not used for judging."""
@@ -125,7 +126,7 @@ class Score:
     def drop_percent(self) -> float | None:
         return statistics.fmean(self.drops) if self.drops else None
 
-    def to_json(self, pictures: Sequence[JudgedPicture]) -> dict[str, Any]:
+    def to_json(self, pictures: Sequence[JudgedPicture]) -> JsonObject:
         """Returns the score with the place of each lowest picture among these."""
         places = {id(picture): place for place, picture in enumerate(pictures)}
         return vars(self) | {"lowest": {name: [low, places[id(one)]] for name, (low, one) in self.lowest.items()}}

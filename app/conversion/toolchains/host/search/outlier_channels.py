@@ -9,6 +9,7 @@ equalization, it makes no weight larger.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,10 +51,7 @@ class _Chain:
 
 def split_channels(model: Any, rows_of: RowsOf) -> Rewritten:
     """Returns a model (onnx.ModelProto) in which channels that widen a tensor are split."""
-    import onnx
-
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
+    copy = deepcopy(model)
     constants = Constants(copy.graph)
     chains = [chain for node in copy.graph.node if (chain := _follow_chain(constants, node)) is not None]
     rows = rows_of(model, {chain.tensors[-1]: chain.axis for chain in chains})

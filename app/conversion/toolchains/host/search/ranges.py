@@ -58,8 +58,7 @@ def least_squares(histogram: Histogram, low: float, high: float) -> Range:
         return low, high
     lows = np.unique(CUTS * low) if low < 0 else np.zeros(1)
     highs = np.unique(CUTS * high) if high > 0 else np.zeros(1)
-    above = np.array([_compute_excess(counts, centres - cut) for cut in highs])
-    below = np.array([_compute_excess(counts, cut - centres) for cut in lows])
+    above, below = _compute_excess(counts, centres, highs), _compute_excess(counts[::-1], -centres[::-1], -lows)
     steps = (highs[None, :] - lows[:, None]) / LEVELS
     rounded = counts.sum() - counts[BINS // 2]  # the zeros of a ReLU are represented exactly
     error = max(rounded, 1.0) * steps**2 / 12 + above[None, :] + below[:, None]
@@ -67,5 +66,14 @@ def least_squares(histogram: Histogram, low: float, high: float) -> Range:
     return float(lows[row]), float(highs[column])
 
 
-def _compute_excess(counts: Array, beyond: Array) -> float:
-    return float(np.dot(counts, np.clip(beyond, 0.0, None) ** 2))
+def _compute_excess(counts: Array, centres: Array, cuts: Array) -> Array:
+    """Returns for each cut the sum of squared distances of all values above it.
+
+    Args:
+        centres: ascending.
+    """
+    moments = counts, counts * centres, counts * centres**2
+    sums = [np.append(np.cumsum(moment[::-1])[::-1], 0.0) for moment in moments]
+    of_none, of_one, of_two = (one[np.searchsorted(centres, cuts, side="right")] for one in sums)
+    excess: Array = np.maximum(of_two - 2 * cuts * of_one + cuts**2 * of_none, 0.0)
+    return excess

@@ -17,6 +17,7 @@ from app.conversion.toolchains.host.search.judge import Score
 from app.conversion.toolchains.host.search.sensitivity import Sensitivity
 from app.conversion.toolchains.host.search.shortfall import SIXTEEN_BITS, Shortfall
 from app.conversion.toolchains.host.search.split import SEED, Split
+from app.kit.text.json_values import JsonObject
 
 FLOOR_DB = 10.0
 """No picture may be below this SNR; see `Score.floor_db`."""
@@ -50,9 +51,9 @@ class SearchOutcome:
     first_bad: FirstBadLayer | None = None
     shortfall: Shortfall | None = None
 
-    def goal_report(self) -> dict[str, Any] | None:
+    def goal_report(self) -> JsonObject | None:
         """None if no goal was named."""
-        if self.goal.kind == "given":
+        if not self.goal.text:
             return None
         is_reached = self.taken.is_good and self.is_met
         reason, params = ("", {}) if is_reached else self._explain_miss()
@@ -67,7 +68,7 @@ class SearchOutcome:
             "reason_params": params,
         }
 
-    def search_report(self) -> dict[str, Any]:
+    def search_report(self) -> JsonObject:
         rows = sorted(self.rows, key=lambda row: row.snr_db)[:SENSITIVITIES_MOST]
         return {
             "seed": SEED,
@@ -85,7 +86,7 @@ class SearchOutcome:
             ],
         }
 
-    def judgement(self) -> dict[str, Any]:
+    def judgement(self) -> JsonObject:
         split, score = self.split, self.reported
         values = score.values
         low, high = interval_of(values)
@@ -110,9 +111,9 @@ class SearchOutcome:
             "task": None,
         }
 
-    def _explain_miss(self) -> tuple[str, dict[str, Any]]:
+    def _explain_miss(self) -> tuple[str, JsonObject]:
         """Returns why the goal is not reached, and the best that is reachable."""
-        best: dict[str, Any] = {"snr_db": _round(self.taken.score.mean_db)}
+        best: JsonObject = {"snr_db": _round(self.taken.score.mean_db)}
         if self.goal.kind == "drop" and self.taken.score.drop_percent is None:
             return "no_task", best
         if self.shortfall is not None and self.shortfall.is_whole and self.shortfall.code == SIXTEEN_BITS:
@@ -126,7 +127,7 @@ class SearchOutcome:
         return "out_of_reach", best
 
 
-def _to_json(explanation: FirstBadLayer | Shortfall | None) -> dict[str, Any] | None:
+def _to_json(explanation: FirstBadLayer | Shortfall | None) -> JsonObject | None:
     """Returns the fields, their numbers rounded to two digits and their tuples as lists."""
 
     def plain(value: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 from app.conversion.toolchains.host.calibration import Range
 from app.conversion.toolchains.host.quantization_plan import QuantizationPlan
 from app.conversion.toolchains.host.search.basis import Basis
+from app.kit.text.json_values import JsonObject
 
 
 @dataclass(frozen=True)
@@ -25,9 +26,9 @@ class SearchResult:
     pictures: int
     """Number of pictures that set the ranges."""
     warnings: list[str]
-    goal: dict[str, Any] | None
+    goal: JsonObject | None
     """None if no goal was named."""
-    search: dict[str, Any]
-    judgement: dict[str, Any]
+    search: JsonObject
+    judgement: JsonObject
     unseen: tuple[int, ...]
     """Indexes of the samples for the report, if they set no range of the delivered file."""

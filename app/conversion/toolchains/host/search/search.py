@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -157,7 +156,7 @@ class QuantizationSearch:
             self.split,
             reported,
             is_met,
-            "given" if self.goal.kind == "given" else "reached" if taken.is_good else ended_by,
+            "given" if self.goal.kind == "given" else "reached" if self.goal.text and taken.is_good else ended_by,
             self.judge.float_latency_ms,
             self._find_first_bad(),
             missed,
@@ -224,8 +223,9 @@ class QuantizationSearch:
             return
         yield from self._try_equalization()
         yield from self._try_rounding()
-        yield from self.tensors.own_ranges()
-        yield from self._try_further_rewrites()
+        if self.goal.kind != "best":
+            yield from self.tensors.own_ranges()
+            yield from self._try_further_rewrites()
         yield replace(self.trials.best_narrow.choice, is_corrected=True)
         if self.goal.threshold is not None and not self.trail.best.is_good:
             yield from self.tensors.mixed()
@@ -253,22 +253,11 @@ class QuantizationSearch:
     def _try_rounding(self) -> Iterator[Choice]:
         """Weights rounded by second order, unless their rounding is too small a part of the loss to matter."""
         best = self.trials.best_narrow
-        by_weights_db = self._by_weights_db(best.choice)
+        by_weights_db = self.tensors.by_weights_db(best.choice)
         if by_weights_db < best.score.mean_db + SMALL_PART_DB:
             yield replace(best.choice, is_rounded=True)
         else:
             print(f"weights in 8 bits alone give {by_weights_db:.1f} dB: they stay rounded to nearest")
-
-    def _by_weights_db(self, choice: Choice) -> float:
-        """Returns the SNR in dB with all activations in float, on a few pictures; minus infinity if that cannot be
-        run."""
-        activations = frozenset(one.name for one in self.tensors.template(choice).activations)
-        build, parts = self.builder.of_part(choice, activations), self.split.choose[:1]
-        try:
-            judged = self.judge.judge(build, parts, is_given_up=lambda _: True, needs_task=lambda _: False)
-        except StageFailed:
-            return -inf
-        return judged.score.mean_db
 
     def _try_further_rewrites(self) -> Iterator[Choice]:
         """What is still widened by a few channels smoothed or split; tensors that change lose their own ranges."""

@@ -21,6 +21,7 @@ from app.conversion.toolchains.host.search.ranges import are_near
 from app.conversion.toolchains.host.search.simulation import Suffix, feeds, off
 from app.conversion.toolchains.host.search.template import Template
 from app.inference.runtimes.sessions import open_session, run
+from app.kit.text.json_values import JsonObject
 
 STRETCH = 24
 """Number of tensors in one session: with more sessions less work is repeated, with fewer less time is spent on opening
@@ -58,7 +59,7 @@ class Sensitivity:
         """SNR at the worst judged tensor in dB, mean over the pictures."""
         return float((-10.0 * np.log10(np.maximum(self.noise, 1e-12))).mean(axis=0).min())
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> JsonObject:
         return vars(self) | {"noise": self.noise.tolist(), "usual_noise": self.usual_noise.tolist()}
 
     @classmethod

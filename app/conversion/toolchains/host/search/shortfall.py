@@ -178,7 +178,7 @@ def _find_layers(
     basis: Basis, tensors: Sequence[str], gain_db: Callable[[Iterable[str]], float | None]
 ) -> tuple[tuple[str, float], ...] | None:
     """Returns the layers that gain most, by bisection of the tensors in graph order; None without time."""
-    groups = [list(tensors)]
+    groups = [list(tensors)] if tensors else []
     while groups and max(map(len, groups)) > 1:
         pieces = [piece for group in groups for piece in _divide(group)]
         gains = [(gain, piece) for piece in pieces if (gain := gain_db(piece)) is not None]

@@ -10,6 +10,7 @@ the one with the least predicted noise, and the tensor stays as it is where none
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -34,10 +35,7 @@ TINY = 1e-6
 
 def smooth(model: Any, rows_of: RowsOf) -> Rewritten:
     """Returns a model (onnx.ModelProto) in which the inputs of matrix products are smoothed."""
-    import onnx
-
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
+    copy = deepcopy(model)
     constants = Constants(copy.graph)
     readers_of = {tensor: readers for tensor in constants.makers if (readers := _find_products(constants, tensor))}
     rows = rows_of(model, dict.fromkeys(readers_of, -1))

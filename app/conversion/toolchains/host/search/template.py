@@ -131,11 +131,8 @@ class Template:
 
     def with_weights(self, integers: Mapping[str, Array]) -> Template:
         """Returns the same template with other integers for these weights, by name."""
-        import onnx
-
         changed = copy.copy(self)
-        changed.model = onnx.ModelProto()
-        changed.model.CopyFrom(self.model)
+        changed.model = copy.deepcopy(self.model)
         editor = _Editor(changed.model)
         for weight in self.weights:
             if weight.name in integers:
@@ -145,11 +142,8 @@ class Template:
 
     def with_model(self, float_model: Any) -> Template:
         """Returns the same template for a float model with other constants of the same shapes."""
-        import onnx
-
         changed = copy.copy(self)
-        changed.float_model, changed.model = float_model, onnx.ModelProto()
-        changed.model.CopyFrom(self.model)
+        changed.float_model, changed.model = float_model, copy.deepcopy(self.model)
         changed._float = {tensor.name: tensor for tensor in float_model.graph.initializer}
         editor, weights = _Editor(changed.model), {weight.name: weight for weight in self.weights}
         for name, tensor in changed._float.items():
@@ -185,10 +179,7 @@ class Template:
 
     def build(self, precision: Precision) -> Any:
         """Builds a separate model (onnx.ModelProto)."""
-        import onnx
-
-        model = onnx.ModelProto()
-        model.CopyFrom(self.model)
+        model = copy.deepcopy(self.model)
         editor = _Editor(model)
         scales: dict[str, float] = {}
         is_8_bit_type = self._get_activation_type()
@@ -336,11 +327,11 @@ class _Editor:
         return tuple(self._constants[name].dims)
 
     def write(self, name: str, values: Array) -> None:
-        from onnx import numpy_helper
+        from onnx import helper, numpy_helper
 
         before = self._constants[name]
         if values.dtype.kind == "f":  # scales have the type in which the graph computes
-            values = values.astype(numpy_helper.to_array(before).dtype)
+            values = values.astype(helper.tensor_dtype_to_np_dtype(before.data_type))
         before.CopyFrom(numpy_helper.from_array(values, name))
 
     def use_domain(self, scales: set[str], domain: str) -> None:

@@ -7,7 +7,6 @@ import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import inf
-from typing import Any
 
 from app.conversion.toolchains.budget import SEARCH_SHARE, SENSITIVITY_SHARE, Budget
 from app.conversion.toolchains.host.calibration import Range
@@ -19,13 +18,14 @@ from app.conversion.toolchains.host.search.candidates import WORTH_DB, Choice, R
 from app.conversion.toolchains.host.search.integers import HEADROOM
 from app.conversion.toolchains.host.search.judge import Judge, JudgedPicture
 from app.conversion.toolchains.host.search.ranges import METHODS
-from app.conversion.toolchains.host.search.sensitivity import Sensitivity
+from app.conversion.toolchains.host.search.sensitivity import HEARD_DB, Sensitivity
 from app.conversion.toolchains.host.search.split import Split
 from app.conversion.toolchains.host.search.template import Template
 from app.conversion.toolchains.host.search.trials import Trials
 from app.conversion.toolchains.journal import Journal
 from app.inference.errors import UnsupportedOperator
 from app.kit.sandbox.errors import StageFailed
+from app.kit.text.json_values import JsonObject
 
 SENSITIVITY_PICTURES = 4
 HARDEST = 2
@@ -66,6 +66,8 @@ class TensorSearch:
         self._pictures: list[JudgedPicture] = []
         self._rewrites: Rewrites = ()
         """Of the model whose tensors were measured."""
+        self._rounded: TriedCandidate | None = None
+        """What gets more bits, once it is known whether its weights are rounded by second order."""
 
     def template(self, choice: Choice) -> Template:
         """Returns the template of what is judged first."""
@@ -80,6 +82,17 @@ class TensorSearch:
     def _needed_db(self) -> float:
         """SNR that is about sufficient; no SNR tells what the pictures that report accept."""
         return inf if self._trials.is_confirming else self._trials.goal_db
+
+    def by_weights_db(self, choice: Choice) -> float:
+        """Returns the SNR in dB with all activations in float, on a few pictures; minus infinity if that cannot be
+        run."""
+        activations = frozenset(one.name for one in self.template(choice).activations)
+        build, parts = self._builder.of_part(choice, activations), self._split.choose[:1]
+        try:
+            judged = self._judge.judge(build, parts, is_given_up=lambda _: True, needs_task=lambda _: False)
+        except StageFailed:
+            return -inf
+        return judged.score.mean_db
 
     def own_ranges(self) -> Iterator[Choice]:
         """The best in 8 bits with the range for each activation that suits it best."""
@@ -99,6 +112,7 @@ class TensorSearch:
         """The fewest tensors in 16 bits, in the order of what they save."""
         narrow = self._trials.best_narrow
         self._measure_changed(narrow.choice)
+        narrow = self._round_weights(narrow)
         boundary, is_cheaper = self._try_boundary(narrow)
         base = boundary if is_cheaper else narrow
         if not self.rows:  # it cannot be told which tensors need them
@@ -120,6 +134,27 @@ class TensorSearch:
             self._widen(base, is_last=True, is_float=True)
         if not self._trials.trail.best.is_good:
             self._release()
+
+    def _round_weights(self, base: TriedCandidate) -> TriedCandidate:
+        """Returns the base with weights rounded by second order, where that gains with activations in float: as long as
+        all activations have 8 bits, what they lose may hide it."""
+        if self._rounded is not None:
+            return self._rounded
+        choice = replace(base.choice, is_rounded=True)
+        self._rounded = base
+        if base.choice.is_rounded or not self.rows or not self._budget.allows(SENSITIVITY_SHARE):
+            return base
+        by_nearest_db = self.by_weights_db(base.choice)
+        if by_nearest_db > self._trials.goal_db + HEARD_DB or self.by_weights_db(choice) < by_nearest_db + WORTH_DB:
+            return base
+        tried = self._attempt_in_time(choice)
+        if tried is not None:
+            weights = frozenset(one.name for one in self.template(choice).weights)
+            ranges = {choice.method: self._ranges(choice)}
+            more = self._measure_sensitivities(choice, ranges, self._pictures, weights)
+            self.rows = [row for row in self.rows if row.tensor not in weights] + more
+            self._rounded = tried
+        return self._rounded
 
     def _try_boundary(self, base: TriedCandidate) -> tuple[TriedCandidate, bool]:
         """Try how many of the last layers to leave in float, as long as more of them gain.
@@ -230,7 +265,7 @@ class TensorSearch:
 
         mixed_precision.fewest(expected, level_db(base), self._needed_db, attempt)
 
-    def _attempt_in_time(self, choice: Choice, expected_db: float) -> TriedCandidate | None:
+    def _attempt_in_time(self, choice: Choice, expected_db: float | None = None) -> TriedCandidate | None:
         """Returns the candidate that was tried; None without time, or where it cannot be made."""
         if not self._budget.allows(SEARCH_SHARE):
             return None
@@ -292,7 +327,7 @@ class TensorSearch:
         headroom = HEADROOM if base.has_headroom else 1.0
         name = f"tensors {self._measurements} {json.dumps(base.steps())}"
 
-        def measured() -> list[dict[str, Any]]:
+        def measured() -> list[JsonObject]:
             rows = sensitivity.measure(
                 template,
                 ranges,

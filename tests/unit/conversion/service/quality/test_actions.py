@@ -49,6 +49,13 @@ def test_a_gain_within_the_noise_is_no_advice() -> None:
     assert not advised(report(candidate(0, 12.0, is_taken=True), candidate(1, 12.4)))
 
 
+def test_a_gain_that_the_lowest_picture_pays_for_is_no_advice() -> None:
+    taken = candidate(0, 23.8, is_taken=True, snr_min_db=17.2)
+    uneven, even = candidate(1, 25.5, snr_min_db=11.2), candidate(2, 25.4, snr_min_db=16.0)
+    actions = [action for action in advised(report(taken, uneven, even)) if action.code == "candidate"]
+    assert [action.params["id"] for action in actions] == [2]
+
+
 @pytest.mark.skipif("goal" not in HostQuantization.model_fields, reason="this version converts by knobs alone")
 def test_every_patch_makes_valid_options_even_after_a_conversion_by_knobs() -> None:
     knobs = Options.model_validate({"quantization": {"method": "percentile", "percentile": 99.9}})
@@ -145,6 +152,19 @@ def test_few_pictures_and_ruinous_ones_are_named() -> None:
     }
     assert codes["more_samples"].params["count"] == 12
     assert codes["outlier_samples"].params["names"] == "dark.jpg"
+
+
+@pytest.mark.parametrize(
+    ("judgement", "is_few"),
+    [
+        ({"calibrate": 80, "report": 20}, False),
+        ({"calibrate": 80, "report": 20, "is_own_set": True}, True),
+        ({"calibrate": 80, "report": 80}, True),
+    ],
+)
+def test_pictures_that_were_set_aside_count_as_given(judgement: dict[str, Any], is_few: bool) -> None:
+    actions = advised({"calibration": {"samples": 80}, "judgement": judgement})
+    assert any(action.code == "more_samples" for action in actions) == is_few
 
 
 def test_weights_that_leave_no_room_are_named() -> None:

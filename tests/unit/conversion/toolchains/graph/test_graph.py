@@ -54,6 +54,7 @@ def test_a_git_lfs_pointer_is_recognized(tmp_path: Path) -> None:
     assert "git lfs pull" in caught.value.hint
 
 
+@pytest.mark.slow
 def test_a_model_cut_anywhere_is_called_truncated(tmp_path: Path) -> None:
     data = small.conv().SerializeToString()
     for size in range(4, len(data)):

@@ -11,6 +11,7 @@ from app.conversion.toolchains.host.histogram import BINS, Histogram
 from app.conversion.toolchains.host.inputs import CachedSamples, first
 from tests.harness.models.host import SIDE, convolutional
 from tests.harness.models.sample_stream import TENSORS, Stream, ranges
+from tests.harness.variants import exhaustive
 
 
 def test_minmax_ranges_are_the_true_extremes_over_all_samples() -> None:
@@ -30,7 +31,7 @@ def test_a_lower_percentile_clips_more() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["minmax", "percentile", "entropy"])
+@pytest.mark.parametrize("method", ["minmax", "entropy", *exhaustive("percentile")])
 def test_a_thousand_samples_never_live_at_once(method: str) -> None:
     stream = Stream(1000)
     ranges(stream, method)

@@ -17,6 +17,7 @@ from app.conversion.toolchains.graph.walk import SORTED
 from app.conversion.toolchains.host import graph_surgery
 from app.inference.runtimes.sessions import HostModel, open_session, run
 from tests.harness.models.host import model_of, pictures, random_weights, run_all, run_stage, work_folder
+from tests.harness.variants import exhaustive
 
 pytestmark = pytest.mark.slow  # nearly each of them converts a model
 
@@ -74,7 +75,7 @@ def whole_numbers(*shape: int) -> Callable[[Path], None]:
     return write
 
 
-@pytest.mark.parametrize("bias", [(1, 5), (2, 5), ()])
+@pytest.mark.parametrize("bias", [(2, 5), (), *exhaustive(((1, 5),))])
 def test_a_bias_that_cannot_be_adjusted_per_channel_makes_the_weights_per_tensor(
     tmp_path: Path, bias: tuple[int, ...]
 ) -> None:
@@ -100,7 +101,7 @@ def half(opset: int) -> onnx.ModelProto:
     return model
 
 
-@pytest.mark.parametrize("opset", [11, 13, 17, 18])
+@pytest.mark.parametrize("opset", [11, 18, *exhaustive(13, 17)])
 def test_float16_of_an_older_opset_is_raised_to_one_that_quantizes_it(tmp_path: Path, opset: int) -> None:
     reports = run_all(work_folder(tmp_path, half(opset), pictures(4)))
     warning = f"float16 is quantized from opset 19 on: opset {opset} → 19"
@@ -134,7 +135,7 @@ def half_inside(opset: int = 17) -> onnx.ModelProto:
     return model_of(nodes, {"x": [1, 3, 8, 8]}, {"y": [1, 4, 6, 6]}, weights, opset)
 
 
-@pytest.mark.parametrize("opset", [13, 17, 20])
+@pytest.mark.parametrize("opset", [13, 20, *exhaustive(17)])
 def test_float16_with_casts_that_come_too_late_converts(tmp_path: Path, opset: int) -> None:
     folder = work_folder(tmp_path, half_inside(opset), pictures(4))
     checked = check_model(folder / "model.onnx", Options(), max_bytes=1 << 20)

@@ -141,8 +141,9 @@ def test_the_verdict_says_on_how_many_pictures_the_output_is_weak() -> None:
     assert verdict["passed"] and (verdict["snr_min_db"], verdict["weak"]) == (1.0, 1)
     assert not quality.build_judged_verdict(plain, {**judgement, "floor_min_db": 9.0})["passed"]
     assert any("on 1 with a weak output" in line for line in facts_of_quality({"verdict": verdict}))
-    (warning,) = quality_warnings({"verdict": verdict, "quality": {"outputs": []}})
-    assert warning.startswith("judged pictures on which the output is 20 dB weaker than usual: 1;")
+    warnings = quality_warnings({"verdict": verdict, "quality": {"outputs": []}})
+    weak = "judged pictures on which the output is 20 dB weaker than usual: 1;"
+    assert [warning.startswith(weak) for warning in warnings].count(True) == 1
 
 
 def test_values_where_float_has_exact_zeros_are_said() -> None:

@@ -51,6 +51,7 @@ def test_the_onnx_report_tells_what_the_model_is_and_was(converted: tuple[Path, 
     assert report["model"]["macs"] > 0 and report["changes"]
 
 
+@pytest.mark.slow
 def test_the_onnx_stage_proves_equality_on_the_reference_samples(converted: tuple[Path, dict[Stage, dict]]) -> None:
     equivalence = converted[1][Stage.ONNX]["equivalence"]
     assert equivalence["samples"] == 6
@@ -201,6 +202,7 @@ def test_an_old_opset_with_weights_among_its_inputs_is_upgraded(tmp_path: Path) 
     assert any("opset 9 → 17" in change for change in report["changes"])
 
 
+@pytest.mark.slow
 def test_a_model_of_several_inputs_goes_through_all_stages(tmp_path: Path) -> None:
     def samples(folder: Path) -> None:
         for index in range(8):
@@ -277,18 +279,18 @@ def test_a_damaged_picture_moves_none_of_those_to_report_on(tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("goal", ["none", "snr>=20"])
-def test_labels_tell_how_right_both_models_are(tmp_path: Path, goal: str) -> None:
+@pytest.mark.parametrize("quantization", [{"method": "minmax"}, {"goal": "snr>=20"}])
+def test_labels_tell_how_right_both_models_are(tmp_path: Path, quantization: dict[str, str]) -> None:
     folder = work_folder(tmp_path, classifier(), pictures(40))
     names = sorted(path.name for path in (folder / "ref_images").iterdir())
     truth = {name: place % 4 for place, name in enumerate(names)}
     rows = "".join(f"{name},{label}\n" for name, label in truth.items())
     (folder / "ref_images" / "labels.csv").write_text(f"file,label\n{rows}")
-    options = Options(quantization=HostQuantization(goal=goal))
+    options = Options.model_validate({"quantization": quantization})
     run_stage(Stage.ONNX, folder, options)
     report = run_stage(Stage.BIE, folder, options).report
     (row,) = report["labels"]
-    has_search = goal != "none"
+    has_search = "goal" in quantization
     assert (row["metric"], row["n"], row["are_unseen"]) == ("top-1", 10 if has_search else 40, has_search)
     if not has_search:
         for file, column in (("out.onnx", "float"), ("out.bie", "int8")):
@@ -481,7 +483,7 @@ JUDGEMENT: dict[str, Any] = {
 @pytest.mark.parametrize(
     ("verdict", "judgement", "passed", "snr_db", "warning"),
     [
-        ({}, {}, True, 23.0, ""),
+        ({}, {}, True, 23.0, "the lowest of the pictures that were not used to choose ranges has 12.0 dB"),
         ({}, {"mean_db": 15.1}, False, 15.1, "15.1 dB on pictures that were not used to choose ranges, below 20 dB"),
         ({}, {"min_db": 4.5, "floor_min_db": 4.5}, False, 23.0, "the lowest of them 4.5 dB"),
         ({"passed": False, "snr_db": 19.0}, {}, False, 19.0, "below 20 dB"),
@@ -499,9 +501,24 @@ def test_what_was_judged_on_other_pictures_decides_and_not_those_that_set_the_ra
 
 def test_what_is_advised_below_the_rule_is_not_what_a_search_has_tried() -> None:
     below = {"verdict": {"passed": False, "nothing_quantized": False, "snr_db": 7.2}, "quality": {"outputs": []}}
-    (plain,), (searched,) = quality_warnings(below), quality_warnings({**below, "search": {}})
+    goal = {"text": "snr>=20"}
+    cut = {"goal": goal, "search": {"is_cut": True}}
+    (plain,), (searched,), (ended,) = map(quality_warnings, (below, below | {"goal": goal}, below | cut))
     assert "--goal" in plain and "7.2 dB" in plain
-    assert "method" not in searched and "budget" in searched
+    assert "method" not in searched and "budget" not in searched
+    assert "budget" in ended
+
+
+@pytest.mark.parametrize(
+    ("is_own_set", "lowest_db", "is_told"), [(False, 13.4, True), (True, 13.4, False), (False, 20.1, False)]
+)
+def test_a_passed_model_with_a_low_picture_is_to_be_judged_on_pictures_of_its_use(
+    is_own_set: bool, lowest_db: float, is_told: bool
+) -> None:
+    judgement = JUDGEMENT | {"min_db": lowest_db, "floor_min_db": lowest_db, "is_own_set": is_own_set}
+    verdict = build_judged_verdict(VERDICT, judgement)
+    warnings = quality_warnings({"verdict": verdict, "judgement": judgement, "quality": {"outputs": []}})
+    assert [f"{lowest_db} dB" in line and "--report-images" in line for line in warnings] == [True] * is_told
 
 
 @pytest.mark.parametrize(

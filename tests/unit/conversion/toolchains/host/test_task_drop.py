@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from app.conversion.toolchains.host.task_drop import DropMeter, drop_meter
+from app.conversion.toolchains.host.task_drop import DropMeter, drop_meters
 from app.conversion.toolchains.samples.labels import Labels, PictureLabels
 from app.inference.preprocess_options import Preprocess
 from tests.unit.conversion.toolchains.host.search.test_search import network
@@ -16,7 +16,7 @@ CLASSES = 10
 def added(labels: dict[str, int], answers: list[tuple[int, int]]) -> DropMeter:
     """Pictures p0, p1, … with what the float and the quantized model take them for."""
     known = Labels("top1", {name: PictureLabels(label) for name, label in labels.items()})
-    meter = drop_meter(network(), known, Preprocess())
+    meter = drop_meters(network(), known, Preprocess())()
     assert meter is not None
     for place, (exact, rounded) in enumerate(answers):
         expected, actual = ({"y": np.eye(CLASSES, dtype=np.float32)[[one]]} for one in (exact, rounded))

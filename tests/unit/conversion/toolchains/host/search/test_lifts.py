@@ -143,6 +143,26 @@ def _mean_of_conv2(model: Any, top: float | None) -> Array:
     return values
 
 
+def test_biases_are_corrected_where_a_layer_reads_the_tensor_that_another_layer_is_named_after() -> None:
+    nodes = [
+        helper.make_node("Conv", ["x", "w1", "b1"], ["depthwise"], "depthwise", group=3),
+        helper.make_node("Conv", ["depthwise", "w2", "b2"], ["y"], "pointwise"),
+    ]
+    weights = {
+        "w1": random_weights(3, 1, 3, 3),
+        "b1": random_weights(3),
+        "w2": random_weights(2, 3, 1, 1, seed=1),
+        "b2": random_weights(2, seed=2),
+    }
+    made = model_of(nodes, {"x": [1, 3, 12, 12]}, {"y": [1, 2, 10, 10]}, weights)
+    model = onnx.shape_inference.infer_shapes(made)
+    samples, options = pictures(6), HostQuantization()
+    split = split_of(looks_of(samples))
+    known = basis_of(model, plan(model, options), samples, split, options, threads=1, step=lambda *_: None)
+    shifts = measure_shifts(known.template, known.ranges(Choice("minmax"), (0, 1, 2)), samples, 1)
+    assert {shift.bias.layer for shift in shifts} == {"depthwise", "pointwise"}
+
+
 def test_sensitivity_is_the_noise_of_one_tensor_alone_and_orders_what_gets_16_bits() -> None:
     known = basis()
     ranges = {"minmax": {**known.ranges(Choice("minmax"), (0, 1, 2)), "d": (-500.0, 500.0)}}

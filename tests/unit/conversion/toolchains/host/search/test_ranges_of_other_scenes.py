@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 
 from app.conversion.options import HostQuantization
+from app.conversion.toolchains.host.histogram import Histogram
 from app.conversion.toolchains.host.quantization_plan import plan
 from app.conversion.toolchains.host.search.basis import Basis, basis_of
 from app.conversion.toolchains.host.search.candidates import Choice
 from app.conversion.toolchains.host.search.integers import HEADROOM, UINT16, activation_parameters
-from app.conversion.toolchains.host.search.ranges import METHODS, range_of
+from app.conversion.toolchains.host.search.ranges import CUTS, METHODS, least_squares, range_of
+from app.conversion.toolchains.host.search.ranges import LEVELS as LEAST_SQUARES_LEVELS
 from app.conversion.toolchains.host.search.split import split_of
 from app.conversion.toolchains.host.search.statistics import PartStatistics
 from app.conversion.toolchains.host.search.unlikeness import looks_of
@@ -84,3 +86,21 @@ def test_a_tensor_that_is_always_zero_has_a_range_by_every_method(method: str) -
     statistics = PartStatistics()
     assert statistics.add(np.zeros(64, np.float32))
     assert range_of(statistics, method) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("is_after_relu", [False, True])
+def test_the_range_of_least_squares_is_the_one_whose_rounding_and_clipping_cost_least(is_after_relu: bool) -> None:
+    """Of many usual values, and one that is larger."""
+    usual = np.random.default_rng(1).normal(size=1000).astype(np.float32)
+    usual = np.maximum(usual, 0) if is_after_relu else usual
+    values, counts = np.append(usual, np.float32(8.0)), np.append(np.full(1000, 500), 1)
+    histogram, low = Histogram(), float(usual.min())
+    histogram.add(values.repeat(counts))
+
+    def cost(low: float, high: float) -> float:
+        outside = np.maximum(values - high, 0) ** 2 + np.maximum(low - values, 0) ** 2
+        rounded = counts[values != 0].sum() * ((high - low) / LEAST_SQUARES_LEVELS) ** 2 / 12
+        return float(rounded + (counts * outside).sum())
+
+    chosen, others = least_squares(histogram, low, 8.0), [(a * low, b * 8.0) for a in CUTS for b in CUTS]
+    assert cost(*chosen) <= 1.02 * min(cost(*one) for one in others) and cost(*chosen) < 0.9 * cost(low, 8.0)

@@ -11,7 +11,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from app.conversion.goals import AS_GIVEN, parse_goal
+from app.conversion.goals import AS_GIVEN, BEST_OF_FEW, parse_goal
 from app.conversion.options import HostQuantization
 from app.conversion.toolchains.budget import SECONDS_LEAST, Budget
 from app.conversion.toolchains.host.bie_report import effort_line, goal_line
@@ -96,7 +96,7 @@ def searched(
         plan(model, options),
         pictures(count, side),
         options,
-        parse_goal(goal) if goal else AS_GIVEN,
+        parse_goal(goal) if goal else AS_GIVEN if steps else BEST_OF_FEW,
         threads=1,
         meter_of=meter_of,
         step=lambda *_: None,
@@ -104,6 +104,7 @@ def searched(
     ).run()
 
 
+@pytest.mark.slow
 def test_what_holds_the_goal_in_8_bits_gets_no_16() -> None:
     result = searched("snr>=20")
     assert result.goal["is_reached"] and result.judgement["is_met"]
@@ -175,6 +176,21 @@ def test_of_two_that_hold_the_goal_the_one_whose_lowest_picture_is_not_far_below
     even = TriedCandidate(1, Choice("mse"), Score({"y": [23.5, 24.0, 24.5]}), True, True, 3)
     assert uneven.score.assured_db > even.score.assured_db
     assert Trail([uneven, even]).best is even
+
+
+def test_a_lowest_picture_that_is_hardly_higher_outweighs_no_mean() -> None:
+    slower = TriedCandidate(0, Choice("mse"), Score({"y": [16.4, 42.0, 43.0, 43.0]}), True, True, 3, latency_ms=0.7)
+    lower = replace(slower, score=Score({"y": [17.1, 33.0, 33.0, 33.0]}), latency_ms=0.6)
+    assert lower.order < slower.order, "its lowest picture counts"
+    assert Trail([slower, lower]).best is slower
+    dearer = replace(slower, choice=replace(slower.choice, wide=frozenset({"t"})))
+    assert Trail([dearer, lower]).best is lower
+
+
+def test_up_to_the_vendors_rule_the_mean_alone_counts() -> None:
+    uneven = TriedCandidate(0, USUAL, Score({"y": [-13.0, 20.0, 22.0]}), True, True, 3)
+    even = TriedCandidate(1, Choice("mean"), Score({"y": [-10.0, 14.0, 14.5]}), True, True, 3)
+    assert Trail([even, uneven]).best is uneven
 
 
 def test_below_the_vendors_rule_every_gain_in_8_bits_counts() -> None:
@@ -289,6 +305,7 @@ def test_the_same_search_takes_the_same_candidate() -> None:
     assert [c["name"] for c in one.search["candidates"]] == [c["name"] for c in other.search["candidates"]]
 
 
+@pytest.mark.slow
 def test_from_thirty_pictures_on_the_result_is_reported_on_others() -> None:
     result = searched("snr>=20", count=32)
     judgement = result.judgement
@@ -404,6 +421,17 @@ def test_the_smallest_and_the_fastest_stay_in_8_bits(goal: str, monkeypatch: pyt
     assert result.goal["is_reached"]
     taken = result.search["candidates"][result.search["taken"]]
     assert (taken["tensors_16"], taken["int8_share"]) == (0, 1.0)
+
+
+@pytest.mark.slow
+def test_without_a_goal_a_few_in_8_bits_are_tried_that_treat_all_tensors_alike_and_the_best_is_taken() -> None:
+    result = searched("", outlier=100.0)
+    candidates = result.search["candidates"]
+    taken = candidates[result.search["taken"]]
+    assert taken["snr_db"] > 20 > candidates[0]["snr_db"] and "equalization" in [one["kind"] for one in taken["steps"]]
+    assert {len(step["tensors"]) for one in candidates for step in one["steps"]} == {0}
+    assert (result.goal, result.search["ended_by"], result.search["sensitivity"]) == (None, "exhausted", [])
+    assert goal_line(result).startswith("taken: ")
 
 
 def test_the_fastest_stays_in_float_where_int8_is_slower(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,6 +70,15 @@ def test_the_layer_whose_channel_is_wide_is_named_with_its_gain_and_16_bits_are_
     assert set(known.pictures) == {"p9", "p10", "p11"}
 
 
+def test_without_a_tensor_left_in_8_bits_no_layer_is_named() -> None:
+    builder, judge, split = parts(pictures(12), (9, 10, 11))
+    template = builder.basis(Choice("minmax"), split.calibrating(split.report or 0)).template
+    activations, weights = (frozenset(one.name for one in some) for some in (template.activations, template.weights))
+    choice = Choice("minmax", wide=activations, wide_weights=weights)
+    known = shortfall(MissedGoal(builder, judge, split, choice, 0.0, lambda: True))
+    assert known is not None and known.code != "sixteen_bits" and known.layers == () and known.is_whole
+
+
 def test_where_16_bits_do_not_suffice_it_is_said_and_layers_are_told_that_would_have_to_stay_in_float() -> None:
     known = measured(Choice("minmax"), pictures(12), 100.0, (9, 10, 11))
     assert known.code == "sixteen_bits" and known.wide_db < 100.0 and known.layers_db > known.wide_db

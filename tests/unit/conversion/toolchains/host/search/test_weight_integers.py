@@ -231,6 +231,19 @@ def test_weights_are_rounded_by_second_order_only_where_their_rounding_costs(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("are_integers", "is_rounded"), [(False, True), (True, False)])
+def test_what_gets_more_bits_has_its_weights_rounded_where_activations_in_8_bits_hid_the_gain(
+    monkeypatch: pytest.MonkeyPatch, are_integers: bool, is_rounded: bool
+) -> None:
+    monkeypatch.setattr(QuantizationSearch, "_try_rounding", lambda self: iter(()))
+    tried = [
+        {step["kind"] for step in one["steps"]} for one in candidates(two_layers(are_integers=are_integers), "snr>=60")
+    ]
+    wide = [kinds for kinds in tried if "int16" in kinds]
+    assert wide and all(("weight_rounding" in kinds) == is_rounded for kinds in wide)
+
+
+@pytest.mark.slow
 def test_what_cannot_be_run_with_weights_alone_in_8_bits_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     built = CandidateBuilder.built
 
