@@ -2,43 +2,44 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from app.kit.cli.command import EPILOG, CommandFailed, Exit
-from app.kit.cli.service_options import AsJson, Url
-from app.kit.cli.tables import print_record
-from app.results.model.sink import SinkKind, kind_of
-from app.results.rule_commands import ClientOf, Named, add_rule_commands
+from app.kit.cli.command import CommandFailed, Exit
+from app.kit.cli.document_files import read_text
+from app.kit.cli.partial_ids import only_match
+from app.kit.cli.service_commands import ServiceCommands
+from app.kit.cli.service_options import AsJson
+from app.kit.cli.tables import print_lines, print_record
+from app.kit.errors import BadRequest
+from app.kit.text.json_values import JsonObject
+from app.results.model.sink import SinkContent, SinkKind, format_backlog, hide_password, kind_of
+from app.results.rule_commands import Named, add_rule_commands
 
 if TYPE_CHECKING:
     from app.results.client import ResultsClient
 
-Sink = Annotated[str, typer.Argument(metavar="SINK", help="Id of the sink, as `list` shows it.")]
+Sink = Annotated[str, typer.Argument(metavar="SINK", help="The sink's address, or the beginning of its id.")]
 
 
-def add_result_commands(
-    commands: typer.Typer, place_of: Callable[[str], str], client_of: ClientOf, *, content: str
-) -> None:
+def add_result_commands(commands: ServiceCommands, place_of: Callable[[str], str], *, content: str) -> None:
     """Add `rows`, `rules`, `rule-events` and `sinks` to the commands of a kind of producers.
 
     Args:
-        commands: theirs.
+        commands: theirs; their client is a ResultsClient.
         place_of: path in the API of what is named on the command line.
-        client_of: the client for a context and an address; it is a ResultsClient.
         content: what a sink gets if nothing is said: rows, events.
     """
-    sinks = typer.Typer(help="Sinks: other destinations of the rows and events.", no_args_is_help=True, epilog=EPILOG)
+    sinks = ServiceCommands(commands.client, help="Sinks: other destinations of the rows and events.")
     commands.add_typer(sinks, name="sinks")
-    add_rule_commands(commands, place_of, client_of)
+    add_rule_commands(commands, place_of)
 
     @commands.command()
     def rows(
-        context: typer.Context,
+        client: ResultsClient,
         named: Named,
         form: Annotated[
             str,
@@ -56,23 +57,20 @@ def add_result_commands(
         min_score: Annotated[
             float | None, typer.Option(min=0, max=1, help="Lowest score of such an object, 0 to 1.")
         ] = None,
-        url: Url = None,
     ) -> None:
         """Write all stored rows to standard output, oldest first."""
         criteria = {"since": since, "until": until, "label": label, "min_score": min_score}
-        with client_of(context, url) as client:
-            for piece in client.all_rows(place_of(named), form, **criteria):
-                sys.stdout.buffer.write(piece)
+        for piece in client.all_rows(place_of(named), form, **criteria):
+            sys.stdout.buffer.write(piece)
 
     @sinks.command("list")
-    def list_sinks(context: typer.Context, named: Named, as_json: AsJson = False, url: Url = None) -> None:
+    def list_sinks(client: ResultsClient, named: Named, as_json: AsJson = False) -> None:
         """List the sinks with their state."""
-        with client_of(context, url) as client:
-            _print_sinks(client, place_of(named), as_json=as_json)
+        print_lines(client.sinks(place_of(named)), _format_sink, "There are no sinks.", as_json=as_json)
 
     @sinks.command()
     def add(
-        context: typer.Context,
+        client: ResultsClient,
         named: Named,
         address: Annotated[
             str,
@@ -88,44 +86,109 @@ def add_result_commands(
             typer.Option("--home-assistant", help="Send to Home Assistant by MQTT, as sensors with their last state."),
         ] = False,
         as_json: AsJson = False,
-        url: Url = None,
     ) -> None:
         """Add a sink, which receives all further rows or events. The secret of an HTTP sink is shown only once."""
         kind = SinkKind.HOME_ASSISTANT if home_assistant else kind_of(address)
-        with client_of(context, url) as client:
-            sink = client.add_sink(place_of(named), kind, address, what)
+        sink = client.add_sink(place_of(named), kind, address, what)
         secret = f"\nsecret   {sink['secret']}" if sink["secret"] else ""
         print_record(sink, f"{sink['sink_id']} is added.{secret}", as_json=as_json)
 
     @sinks.command()
-    def test(context: typer.Context, named: Named, sink: Sink, as_json: AsJson = False, url: Url = None) -> None:
+    def apply(
+        client: ResultsClient,
+        named: Named,
+        file: Annotated[
+            str,
+            typer.Argument(
+                metavar="FILE", help="YAML: `sinks`, a list of `address`, `content` and `kind`; -: standard input."
+            ),
+        ],
+        prune: Annotated[bool, typer.Option("--prune", help="Remove sinks that the file does not name.")] = False,
+        as_json: AsJson = False,
+    ) -> None:
+        """Add the sinks in a file that are not there yet, compared by address without password, content and kind."""
+        entries = _read_sinks(file, content)
+        changes = _apply_sinks(client, place_of(named), entries, prune=prune)
+        lines = [
+            f"{sink['address']} is added.{sink['secret'] and ' secret ' + sink['secret']}" for sink in changes["added"]
+        ]
+        lines += [f"{sink['address']} is removed." for sink in changes["removed"]]
+        print_record(changes, "\n".join(lines) or "Nothing changes.", as_json=as_json)
+
+    @sinks.command()
+    def test(client: ResultsClient, named: Named, sink: Sink, as_json: AsJson = False) -> None:
         """Send a test message to a sink. Exit code 1 if it was rejected."""
-        with client_of(context, url) as client:
-            answer = client.test_sink(place_of(named), sink)
+        answer = client.test_sink(place_of(named), _find_sink(client, place_of(named), sink)["sink_id"])
         text = "It was taken." if answer["is_taken"] else f"It was not taken: {answer['problem']}"
         print_record(answer, text, as_json=as_json)
         if not answer["is_taken"]:
             raise CommandFailed(Exit.FAILED)
 
     @sinks.command()
-    def remove(context: typer.Context, named: Named, sink: Sink, as_json: AsJson = False, url: Url = None) -> None:
+    def remove(client: ResultsClient, named: Named, sink: Sink, as_json: AsJson = False) -> None:
         """Remove a sink."""
-        with client_of(context, url) as client:
-            client.remove_sink(place_of(named), sink)
-        print_record({"removed": sink}, f"{sink} is removed.", as_json=as_json)
+        removed = _find_sink(client, place_of(named), sink)
+        client.remove_sink(place_of(named), removed["sink_id"])
+        print_record({"removed": removed["sink_id"]}, f"{removed['address']} is removed.", as_json=as_json)
 
 
-def _print_sinks(client: ResultsClient, place: str, *, as_json: bool) -> None:
-    sinks = client.sinks(place)
-    if as_json:
-        typer.echo(json.dumps(sinks, indent=2))
-        return
-    if not sinks:
-        typer.echo("There are no sinks.")
-    for sink in sinks:
-        typer.echo(
-            f"{sink['sink_id']}  {sink['content']:6}  {sink['address']}  {sink['state']}  "
-            f"{sink['delivered']} delivered, {sink['backlog']} waiting  {sink['problem']}".rstrip()
-        )
-        if sink["skipped"]:
-            typer.echo(f"  {sink['skipped']} were too large and were left out, the last: {sink['skip_reason']}")
+def _find_sink(client: ResultsClient, place: str, part: str) -> JsonObject:
+    fits = (
+        sink
+        for sink in client.sinks(place)
+        if sink["sink_id"].startswith(part) or sink["address"] == hide_password(part)
+    )
+    return only_match(fits, part, field="sink_id", noun="sink", hint="`sinks list` shows them.")
+
+
+SinkEntry: TypeAlias = tuple[SinkKind, str, SinkContent]
+"""Kind, address, content."""
+
+
+def _read_sinks(file: str, content: str) -> list[SinkEntry]:
+    """Returns the sinks in a file.
+
+    Args:
+        file: its path; -: standard input.
+        content: what a sink gets if nothing is said: rows, events.
+
+    Raises:
+        BadRequest: It has another form.
+    """
+    from app.kit.text.plain_yaml import UnreadableYaml, read_yaml
+
+    try:
+        document = read_yaml(read_text(file))
+        return [_read_sink({"content": content, **entry}) for entry in document["sinks"]]
+    except (UnreadableYaml, KeyError, TypeError, ValueError) as error:
+        hint = "It has `sinks`, a list of `address` and, if need be, `content` (rows, events) and `kind`."
+        raise BadRequest(f"{file} cannot be read as a list of sinks.", hint=hint) from error
+
+
+def _read_sink(entry: JsonObject) -> SinkEntry:
+    address = entry["address"]
+    if not isinstance(address, str) or entry.keys() - {"address", "content", "kind"}:
+        raise ValueError("it is no sink")
+    return SinkKind(entry.get("kind") or kind_of(address)), address, SinkContent(entry["content"])
+
+
+def _apply_sinks(
+    client: ResultsClient, place: str, entries: Iterable[SinkEntry], *, prune: bool
+) -> dict[str, list[JsonObject]]:
+    others = {(sink["kind"], sink["address"], sink["content"]): sink for sink in client.sinks(place)}
+    added = [
+        client.add_sink(place, kind, address, content)
+        for kind, address, content in entries
+        if others.pop((kind, hide_password(address), content), None) is None
+    ]
+    removed = list(others.values()) if prune else []
+    for sink in removed:
+        client.remove_sink(place, sink["sink_id"])
+    return {"added": added, "removed": removed}
+
+
+def _format_sink(sink: JsonObject) -> str:
+    counts = f"{sink['delivered']} delivered, {format_backlog(sink['backlog'])} waiting  {sink['problem']}".rstrip()
+    skipped = f"\n  {sink['skipped']} were too large and were left out, the last: {sink['skip_reason']}"
+    line = f"{sink['sink_id']}  {sink['content']:6}  {sink['address']}  {sink['state']}  {counts}"
+    return line + (skipped if sink["skipped"] else "")

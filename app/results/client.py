@@ -14,14 +14,6 @@ class ResultsClient(ApiClient):
     """Rows, rules and sinks of a producer. The argument `place` is the path of a video job or a service in the API,
     without a slash at its end."""
 
-    def rows(self, place: str, **criteria: Any) -> JsonObject:
-        """Returns a page of rows.
-
-        Args:
-            criteria: since, until, label, min_score, order, cursor, limit.
-        """
-        return self._json("GET", f"{place}/rows", params=_list_given(criteria))
-
     def all_rows(self, place: str, form: str, **criteria: Any) -> Iterator[bytes]:
         """Yields all matching rows as a file, piece by piece.
 

@@ -81,41 +81,32 @@ def operations(kind: str, one: str, parameters: Mapping[str, OpenApiSchema], pro
     """
     table = ProducerOperations(kind, one, parameters, producer_of)
     given, given_later, sinks = table.given, table.given_later, f"{one}/sinks"
-    table.add(
-        "GET",
+    table.get(
         f"{one}/rows",
         "List the stored rows, filtered by time, class and score",
-        {200: schemas.RowsAnswer},
+        schemas.RowsAnswer,
         query=schemas.RowPageQuery,
     )(given(list_rows))
     for form in FORMS:
-        table.add(
-            "GET",
+        table.get(
             f"{one}/rows.{form.ending}",
             form.summary,
-            {200: (form.media_type,)},
+            (form.media_type,),
             more_errors=(501,) if form.needs_extra else (),
             query=schemas.RowQuery,
         )(given(export(form)))
-    table.add("GET", sinks, "List the sinks of its rows and events with their state", {200: schemas.SinksAnswer})(
-        given(list_sinks)
-    )
-    table.add(
-        "POST",
+    table.get(sinks, "List the sinks of its rows and events with their state", schemas.SinksAnswer)(given(list_sinks))
+    table.post(
         sinks,
         "Add a sink for its rows or events: HTTP, MQTT, Home Assistant, Redis, Kafka or files",
         {201: schemas.NewSinkAnswer},
         more_errors=(403, 409, 429),
         body=schemas.SinkBody,
     )(given_later(add_sink))
-    table.add(
-        "POST",
-        f"{sinks}/{{sink_id}}/test",
-        "Send a test message to a sink now",
-        {200: schemas.SinkTestAnswer},
-        more_errors=(429,),
+    table.post(
+        f"{sinks}/{{sink_id}}/test", "Send a test message to a sink now", schemas.SinkTestAnswer, more_errors=(429,)
     )(given(test_sink))
-    table.add("DELETE", f"{sinks}/{{sink_id}}", "Remove a sink", {204: None})(given(remove_sink))
+    table.delete(f"{sinks}/{{sink_id}}", "Remove a sink")(given(remove_sink))
     add_rule_operations(table)
     return table
 

@@ -19,6 +19,7 @@ from app.kit.web.line_plot import over_time, time_plot
 from app.kit.web.page_actions import with_fields
 from app.kit.web.templates import render
 from app.results.access import ProducerOf, results_of
+from app.results.errors import SinkNotFound
 from app.results.exports import FORMS
 from app.results.model.frame_result import ResultFilter
 from app.results.model.producer import Producer
@@ -108,12 +109,18 @@ class ResultPages:
     def test_sink(self, request: Request, sent: dict[str, str]) -> Response:
         """Sends a test message, and shows the result."""
         producer, sink_id = self.producer_of(request), sent.get("sink_id", "")
-        problem = results_of(request).sinks.test(producer, sink_id, now=now())
+        try:
+            problem = results_of(request).sinks.test(producer, sink_id, now=now())
+        except SinkNotFound as error:
+            return _render_gone(request, producer, error)
         return _render_sinks(request, producer, _make_empty_form(request, producer), tested=(sink_id, problem))
 
     def remove_sink(self, request: Request, sent: dict[str, str]) -> Response:
         producer = self.producer_of(request)
-        results_of(request).sinks.remove(producer, sent.get("sink_id", ""))
+        try:
+            results_of(request).sinks.remove(producer, sent.get("sink_id", ""))
+        except SinkNotFound as error:
+            return _render_gone(request, producer, error)
         return see_other(f"{producer.page}/sinks")
 
 
@@ -124,6 +131,11 @@ def _make_empty_form(request: Request, producer: Producer) -> dict[str, str]:
     return {"kind": SinkKind.HTTP.value, "content": content.value, "address": ""}
 
 
+def _render_gone(request: Request, producer: Producer, error: SinkNotFound) -> Response:
+    """Sends the sinks that there are, after one was chosen on an older page."""
+    return _render_sinks(request, producer, _make_empty_form(request, producer), is_gone=True, status=error.status)
+
+
 def _render_sinks(
     request: Request,
     producer: Producer,
@@ -132,6 +144,7 @@ def _render_sinks(
     *,
     made: Sink | None = None,
     tested: tuple[str, str] | None = None,
+    is_gone: bool = False,
     status: int = 200,
 ) -> Response:
     return render(
@@ -146,6 +159,8 @@ def _render_sinks(
         problems=problems or {},
         made=made,
         tested=tested,
+        is_gone=is_gone,
+        shown_at=to_text(now()),
     )
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from app.kit.cli.document_files import read_json
-from app.kit.cli.service_options import AsJson, Url
+from app.kit.cli.service_commands import ServiceCommands
+from app.kit.cli.service_options import AsJson
 from app.kit.text.json_values import JsonObject
 
 if TYPE_CHECKING:
@@ -19,28 +20,25 @@ if TYPE_CHECKING:
 EVERY_S = 2.0
 """Between two requests."""
 AT_ONCE = 200
-ClientOf = Callable[[typer.Context, "str | None"], Any]
 Named = Annotated[str, typer.Argument(metavar="NAME", help="The uid of a video job, or [NAMESPACE/]NAME of a service.")]
 WHY = {"no_boxes": "its rows have no boxes", "no_size": "the size of the source is not known"}
 
 
-def add_rule_commands(commands: typer.Typer, place_of: Callable[[str], str], client_of: ClientOf) -> None:
+def add_rule_commands(commands: ServiceCommands, place_of: Callable[[str], str]) -> None:
     """Add `rules` and `rule-events` to the commands of a kind of producers. Arguments as of add_result_commands."""
 
     @commands.command()
     def rules(
-        context: typer.Context,
+        client: ResultsClient,
         named: Named,
         file: Annotated[
             str | None,
             typer.Argument(metavar="[FILE]", help="The new zones and rules as JSON; -: standard input."),
         ] = None,
-        url: Url = None,
     ) -> None:
         """Print the zones and rules as JSON. With a FILE: replace them."""
-        with client_of(context, url) as client:
-            place = place_of(named)
-            kept = client.put_rules(place, read_json(file)) if file else client.rules(place)
+        place = place_of(named)
+        kept = client.put_rules(place, read_json(file)) if file else client.rules(place)
         problem = kept.pop("problem")
         typer.echo(json.dumps(kept, indent=2))
         if problem and kept["rules"]:
@@ -48,25 +46,23 @@ def add_rule_commands(commands: typer.Typer, place_of: Callable[[str], str], cli
 
     @commands.command("rule-events")
     def rule_events(
-        context: typer.Context,
+        client: ResultsClient,
         named: Named,
         rule: Annotated[str, typer.Option("--rule", metavar="NAME", help="Only events of this rule.")] = "",
         limit: Annotated[int, typer.Option(min=1, max=500, help="Largest number of events, the newest ones.")] = 20,
         follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for further events, until Ctrl-C.")] = False,
         as_json: AsJson = False,
-        url: Url = None,
     ) -> None:
         """List the events of the rules, oldest first."""
-        with client_of(context, url) as client:
-            place = place_of(named)
-            newest = client.rule_events(place, rule=rule, limit=limit)["events"][::-1]
-            _print(newest, as_json=as_json)
-            if not newest and not follow and not as_json:
-                typer.echo("There are no events.")
-            if follow:
-                cursor = newest[-1]["event_id"] if newest else 0
-                for events in follow_events(client, place, rule=rule, cursor=cursor):
-                    _print(events, as_json=as_json)
+        place = place_of(named)
+        newest = client.rule_events(place, rule=rule, limit=limit)["events"][::-1]
+        _print(newest, as_json=as_json)
+        if not newest and not follow and not as_json:
+            typer.echo("There are no events.")
+        if follow:
+            cursor = newest[-1]["event_id"] if newest else 0
+            for events in follow_events(client, place, rule=rule, cursor=cursor):
+                _print(events, as_json=as_json)
 
 
 def follow_events(client: ResultsClient, place: str, *, rule: str = "", cursor: int = 0) -> Iterator[list[JsonObject]]:

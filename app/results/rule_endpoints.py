@@ -38,7 +38,7 @@ def rule_events(request: Request, producer: Producer) -> Response:
 
 
 def event_id_of(request: Request) -> int:
-    """Of the event in the path; 0 for what is no number of one."""
+    """The number of the event in the path; 0 if it is not one."""
     text = str(request.path_params["event_id"])
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= MOST_DIGITS else 0
 
@@ -51,24 +51,15 @@ def rule_event_picture(request: Request, producer: Producer) -> Response:
 def add_rule_operations(table: ProducerOperations) -> None:
     """Add the rules and events of a kind of producers to its table."""
     rules, events = f"{table.one}/rules", f"{table.one}/rule-events"
-    table.add("GET", rules, "Get its zones and rules", {200: schemas.RulesAnswer}, version_fields=("zones", "rules"))(
+    table.get(rules, "Get its zones and rules", schemas.RulesAnswer, version_fields=("zones", "rules"))(
         table.given(get_rules)
     )
-    table.add(
-        "PUT",
-        rules,
-        "Replace its zones and rules",
-        {200: schemas.RulesAnswer},
-        more_errors=(409,),
-        body=schemas.RulesBody,
-    )(table.given_later(put_rules))
-    table.add(
-        "GET",
-        events,
-        "List the events of its rules, newest first",
-        {200: schemas.RuleEventsAnswer},
-        query=schemas.RuleEventQuery,
+    table.put(rules, "Replace its zones and rules", schemas.RulesAnswer, more_errors=(409,), body=schemas.RulesBody)(
+        table.given_later(put_rules)
+    )
+    table.get(
+        events, "List the events of its rules, newest first", schemas.RuleEventsAnswer, query=schemas.RuleEventQuery
     )(table.given(rule_events))
-    table.add("GET", f"{events}/{{event_id}}/picture", "Get the picture of an event", {200: ("image/jpeg",)})(
+    table.get(f"{events}/{{event_id}}/picture", "Get the picture of an event", ("image/jpeg",))(
         table.given(rule_event_picture)
     )

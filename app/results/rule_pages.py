@@ -11,6 +11,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from app.kit.errors import ModelmillError, NotFound
+from app.kit.text.json_values import JsonObject
 from app.kit.web.common_pages import see_other
 from app.kit.web.editor import Problems
 from app.kit.web.http import query
@@ -145,10 +146,10 @@ def values_of(rule: Rule) -> dict[str, str]:
     }
 
 
-def _read_given(values: Mapping[str, str]) -> dict[str, Any]:
+def _read_given(values: Mapping[str, str]) -> JsonObject:
     """The fields of the form as a RuleBody takes them; a schedule without days is for each day."""
     days = [day for day in WEEK if values[day.value]]
-    of_schedule: dict[str, Any] = {name: values[name] for name in (*TIMES, "timezone") if values[name]}
+    of_schedule: JsonObject = {name: values[name] for name in (*TIMES, "timezone") if values[name]}
     own = {name: text for name, text in values.items() if text and name not in (*WEEK, *TIMES, "timezone")}
     if days:
         of_schedule["days"] = days
@@ -191,7 +192,7 @@ def _render_page(
         producer=producer,
         kept=kept.rule_set,
         problem=kept.problem,
-        size=_find_size(newest),
+        size=(size_of_row(newest[0].row) if newest else None) or USUAL_SIZE,
         labels=sorted({label for record in newest for label in labels_in(record.row)}),
         origins=_list_origins(newest, values),
         places=sorted({record.origin for record in newest if any(record.origin)}),
@@ -204,10 +205,6 @@ def _render_page(
         older=page.cursor,
         note=criteria.note,
     )
-
-
-def _find_size(newest: list[FrameRecord]) -> tuple[float, float]:
-    return (size_of_row(newest[0].row) if newest else None) or USUAL_SIZE
 
 
 def _list_origins(newest: list[FrameRecord], values: Mapping[str, str]) -> dict[str, list[str]]:

@@ -73,6 +73,19 @@ PORTS = {scheme: port for ports in SCHEMES.values() for scheme, port in ports.it
 """Default ports by scheme."""
 
 
+MOST_COUNTED = 10_000
+"""A longer backlog is said to be as long as this."""
+
+
+def format_backlog(backlog: int) -> str:
+    """Returns it for readers, with a plus where more may wait than were counted."""
+    return f"{backlog:,}+" if backlog >= MOST_COUNTED else f"{backlog:,}"
+
+
+def hide_password(address: str) -> str:
+    return PASSWORD.sub(r"\1:***@", address)
+
+
 def kind_of(address: str) -> SinkKind:
     """Returns the kind that an address shows by its scheme; the first one where several kinds share it."""
     scheme, _, rest = address.partition("://")
@@ -122,7 +135,7 @@ class Sink:
     @property
     def shown_address(self) -> str:
         """The address without its password."""
-        return PASSWORD.sub(r"\1:***@", self.address)
+        return hide_password(self.address)
 
     @property
     def trouble(self) -> str:

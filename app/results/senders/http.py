@@ -8,25 +8,16 @@ from collections.abc import Sequence
 import anyio
 
 from app.kit.clock import now
-from app.kit.network.addresses import Network
 from app.kit.network.checked_post import NotSent, http_post
 from app.results.model.sink import Delivery, Sink, TooLarge
+from app.results.senders.server import NetworkSender
 
 CONTENT_TOO_LARGE = 413
 BATCH = "application/cloudevents-batch+json"
 
 
-class HttpSender:
-    """Sends by HTTP.
-
-    Args:
-        networks: private networks that may be sent to.
-        try_s: seconds that one try may take.
-    """
-
-    def __init__(self, networks: Sequence[Network], *, try_s: float) -> None:
-        self._networks = networks
-        self._try_s = try_s
+class HttpSender(NetworkSender):
+    """Sends by HTTP."""
 
     def send(self, sink: Sink, deliveries: Sequence[Delivery]) -> str:
         """Returns why they were not accepted; empty if they were.
@@ -37,7 +28,7 @@ class HttpSender:
         try:
             return anyio.run(self._send, sink, deliveries)
         except TimeoutError:
-            return f"no answer within {self._try_s:g} s"
+            return f"no answer within {self.try_s:g} s"
 
     async def _send(self, sink: Sink, deliveries: Sequence[Delivery]) -> str:
         from standardwebhooks.webhooks import Webhook  # imported only when something is sent
@@ -51,8 +42,8 @@ class HttpSender:
             "webhook-signature": Webhook(sink.secret).sign(message_id, moment, body),
         }
         try:
-            with anyio.fail_after(self._try_s):
-                answer = await http_post(sink.address, body.encode(), headers, self._networks)
+            with anyio.fail_after(self.try_s):
+                answer = await http_post(sink.address, body.encode(), headers, self.networks)
         except NotSent as error:
             return str(error)
         if answer.has_redirect_location:

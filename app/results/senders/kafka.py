@@ -13,12 +13,13 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from app.kit.errors import ExtraMissing
-from app.kit.network.addresses import Network, host_and_port
+from app.kit.network.addresses import host_and_port
 from app.kit.network.checked_loop import CheckedLoop
 from app.kit.network.checked_post import NotSent
 from app.results.model.kafka_address import KafkaAddress
 from app.results.model.sink import Delivery, Sink, TooLarge
 from app.results.senders.mqtt import CONTENT_TYPE
+from app.results.senders.server import NetworkSender
 
 if TYPE_CHECKING:
     from aiokafka import AIOKafkaProducer
@@ -29,6 +30,13 @@ CLOSE_S = 1.0
 """How long a failed try may take to end."""
 MOST_ITERATIONS = 100_000
 """Of SCRAM: the broker says how many, Kafka's default is 4096, and nothing could end their computation."""
+TOO_FEW = "the broker stores nothing: too few replicas of the topic are in sync"
+REFUSALS = {
+    "NotEnoughReplicasError": TOO_FEW,
+    "NotEnoughReplicasAfterAppendError": TOO_FEW,
+    "KafkaStorageError": "the broker stores nothing: its disk is full or broken",
+}
+"""By the library's name: why messages are refused until somebody does something about it."""
 
 
 def require_kafka() -> None:
@@ -46,17 +54,8 @@ class _Unusable(Exception):
     """Why a broker cannot be used."""
 
 
-class KafkaSender:
-    """Sends to Kafka.
-
-    Args:
-        networks: private networks that may be sent to. They hold for each broker that the first one names, too.
-        try_s: seconds that one try may take.
-    """
-
-    def __init__(self, networks: Sequence[Network], *, try_s: float) -> None:
-        self._networks = networks
-        self._try_s = try_s
+class KafkaSender(NetworkSender):
+    """Sends to Kafka."""
 
     def send(self, sink: Sink, deliveries: Sequence[Delivery]) -> str:
         """Returns why they were not accepted; empty if all replicas have acknowledged each.
@@ -71,9 +70,9 @@ class KafkaSender:
         from aiokafka.errors import KafkaError  # imported only when something is sent
 
         logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # what goes wrong is shown with the sink
-        _limit_iterations()
-        attempt = _Attempt(KafkaAddress.parse(sink.address), f"modelmill-{sink.sink_id}", self._try_s)
-        with asyncio.Runner(loop_factory=partial(CheckedLoop, self._networks)) as runner:
+        _adapt_library()
+        attempt = _Attempt(KafkaAddress.parse(sink.address), f"modelmill-{sink.sink_id}", self.try_s)
+        with asyncio.Runner(loop_factory=partial(CheckedLoop, self.networks)) as runner:
             loop = runner.get_loop()
             assert isinstance(loop, CheckedLoop)
             try:
@@ -81,17 +80,19 @@ class KafkaSender:
             except NotSent as error:
                 return f"Kafka: {loop.problem}" if loop.has_read_too_much else str(error)
             except TimeoutError:
-                return loop.problem or f"no answer within {self._try_s:g} s"
+                return loop.problem or f"no answer within {self.try_s:g} s"
             except (KafkaError, OSError) as error:
-                return f"Kafka: {error or type(error).__name__}"
+                return REFUSALS.get(type(error).__name__) or f"Kafka: {error or type(error).__name__}"
         return ""
 
 
 @cache
-def _limit_iterations() -> None:
-    """Has the library compute at most MOST_ITERATIONS: a broker can be anybody's, and one that is to be computed for
-    hours would keep a thread, for which all other sinks wait."""
+def _adapt_library() -> None:
+    """Has the library compute at most MOST_ITERATIONS, as a broker can be anybody's, and one that is to be computed for
+    hours would keep a thread, for which all other sinks wait; and end a try with REFUSALS, which it would repeat until
+    the time is over."""
     from aiokafka import conn
+    from aiokafka.producer import sender
 
     class BoundedScram(conn.ScramAuthenticator):  # type: ignore[misc]  # mypy does not look into it
         def create_salted_password(self, salt: bytes, iterations: int) -> None:
@@ -99,7 +100,12 @@ def _limit_iterations() -> None:
                 raise NotSent(f"the broker demands {iterations} iterations of SCRAM: more than {MOST_ITERATIONS}")
             super().create_salted_password(salt, iterations)
 
+    class EndedProduce(sender.SendProduceReqHandler):  # type: ignore[misc]  # likewise
+        def _can_retry(self, error: Exception, batch: Any) -> bool:
+            return type(error).__name__ not in REFUSALS and bool(super()._can_retry(error, batch))
+
     conn.ScramAuthenticator = BoundedScram
+    sender.SendProduceReqHandler = EndedProduce
 
 
 class _Attempt:

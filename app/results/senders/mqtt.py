@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
-from app.kit.network.addresses import Network
 from app.kit.network.answer_limit import AnswerLimit, AnswerTooLong
 from app.kit.network.checked_post import NotSent
 from app.results.model.sink import Delivery, Sink, TooLarge
-from app.results.senders.server import Server, server_of
+from app.results.senders.server import NetworkSender, Server, server_of
 
 CONTENT_TYPE = "application/cloudevents+json"
 KEEPALIVE_S = 30
@@ -47,18 +46,11 @@ def cloud_events(_: Sink, topic: str, deliveries: Sequence[Delivery]) -> list[Mq
     return [MqttMessage(topic, json.dumps(delivery.envelope), content_type=CONTENT_TYPE) for delivery in deliveries]
 
 
-class MqttSender:
-    """Sends over MQTT.
+@dataclass(frozen=True, kw_only=True)
+class MqttSender(NetworkSender):
+    """Sends over MQTT."""
 
-    Args:
-        networks: private networks that may be sent to.
-        try_s: seconds that one try may take.
-    """
-
-    def __init__(self, networks: Sequence[Network], *, try_s: float, messages: Messages = cloud_events) -> None:
-        self._networks = networks
-        self._try_s = try_s
-        self._messages = messages
+    messages: Messages = cloud_events
 
     def send(self, sink: Sink, deliveries: Sequence[Delivery]) -> str:
         """Returns why they were not accepted; empty if the broker has acknowledged each.
@@ -67,13 +59,14 @@ class MqttSender:
             TooLarge: A message exceeds the limit.
         """
         try:
-            server = server_of(sink, self._networks)
-            messages = self._messages(sink, unquote(server.parts.path.strip("/")), deliveries)
-            return _Delivery(server, sink.sink_id, self._try_s).carry_out(messages)
+            server = server_of(sink, self.networks)
+            messages = self.messages(sink, unquote(server.parts.path.strip("/")), deliveries)
+            return _Delivery(server, sink.sink_id, self.try_s).carry_out(messages)
         except NotSent as error:
             return str(error)
         except (OSError, ValueError) as error:
-            return f"the broker: {error or type(error).__name__}"
+            reason = error.strerror if isinstance(error, OSError) else ""
+            return f"the broker: {reason or error or type(error).__name__}"
 
 
 class _NamedContext(ssl.SSLContext):

@@ -8,11 +8,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from app.kit.network.addresses import Network
 from app.kit.network.answer_limit import BoundedSocket
 from app.kit.network.checked_post import NotSent
 from app.results.model.sink import Delivery, Sink, stream_of
-from app.results.senders.server import server_of
+from app.results.senders.server import NetworkSender, server_of
 
 if TYPE_CHECKING:
     from redis import Redis
@@ -21,17 +20,8 @@ MOST_ENTRIES = 100_000
 """About this many of the newest entries stay in a stream."""
 
 
-class RedisSender:
-    """Writes to a stream.
-
-    Args:
-        networks: private networks that may be sent to.
-        try_s: seconds that one try may take.
-    """
-
-    def __init__(self, networks: Sequence[Network], *, try_s: float) -> None:
-        self._networks = networks
-        self._try_s = try_s
+class RedisSender(NetworkSender):
+    """Writes to a stream."""
 
     def send(self, sink: Sink, deliveries: Sequence[Delivery]) -> str:
         """Returns why they were not written; empty if they are in the stream."""
@@ -45,7 +35,7 @@ class RedisSender:
 
         is_late = threading.Event()
         try:
-            server = server_of(sink, self._networks)
+            server = server_of(sink, self.networks)
             database, name = stream_of(server.parts.path)
             pool = ConnectionPool(
                 BoundedConnection,
@@ -54,14 +44,14 @@ class RedisSender:
                 db=database,
                 username=server.user or None,
                 password=server.password,
-                socket_timeout=self._try_s / 2,
-                socket_connect_timeout=self._try_s / 2,
+                socket_timeout=self.try_s / 2,
+                socket_connect_timeout=self.try_s / 2,
                 retry=Retry(NoBackoff(), 0),
             )
             with (
                 Redis.from_pool(pool) as client,
                 client.pipeline(transaction=True) as pipe,
-                _end_after(self._try_s, client, is_late),
+                _end_after(self.try_s, client, is_late),
             ):
                 for delivery in deliveries:
                     pipe.xadd(name, {"event": json.dumps(delivery.envelope)}, maxlen=MOST_ENTRIES, approximate=True)
@@ -70,7 +60,7 @@ class RedisSender:
             return str(error)
         except (RedisError, OSError, ValueError, AttributeError) as error:  # also what is cut off while it reads
             problem = str(error).rpartition(" of pipeline caused error: ")[2] or type(error).__name__
-            return f"no answer within {self._try_s:g} s" if is_late.is_set() else f"Redis: {problem}"
+            return f"no answer within {self.try_s:g} s" if is_late.is_set() else f"Redis: {problem}"
         return ""
 
 

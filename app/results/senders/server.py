@@ -1,10 +1,10 @@
-"""The server of a sink's address, after its name was resolved and its address checked."""
+"""What senders to servers share, and the server of a sink's address after its name was resolved and checked."""
 
 from __future__ import annotations
 
 import socket
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from app.kit.network.addresses import Network
@@ -35,6 +35,20 @@ class Server:
         return None if self.parts.password is None else unquote(self.parts.password)
 
 
+@dataclass(frozen=True)
+class NetworkSender:
+    """Sends to servers.
+
+    Args:
+        networks: private networks that may be sent to; they hold for each server that the first one names, too.
+        try_s: seconds that one try may take.
+    """
+
+    networks: Sequence[Network]
+    _: KW_ONLY
+    try_s: float
+
+
 def server_of(sink: Sink, networks: Sequence[Network]) -> Server:
     """Returns the server of a sink.
 
@@ -51,4 +65,4 @@ def server_of(sink: Sink, networks: Sequence[Network]) -> Server:
     except AddressRefused as error:
         raise NotSent(error.message) from error
     except socket.gaierror as error:
-        raise NotSent(f"its host cannot be resolved: {error}") from error
+        raise NotSent(f"its host cannot be resolved: {error.strerror}") from error

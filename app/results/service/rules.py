@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime, timedelta
 from itertools import groupby
 
@@ -56,6 +56,7 @@ class RuleEventPage:
     """event_id from which the next page continues; None: there is none."""
 
 
+@dataclass(eq=False)
 class Rules:
     """Rules of producers; callers have checked that the user may see the producer.
 
@@ -66,22 +67,13 @@ class Rules:
         most_per_producer: events of a producer; the oldest are deleted.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        kinds: ByKind,
-        media: EventMedia,
-        *,
-        announce: Mapping[str, Callable[[str], None]],
-        keep_days: int,
-        most_per_producer: int,
-    ) -> None:
-        self.database = database
-        self.kinds = kinds
-        self.media = media
-        self.announce = announce
-        self.keep_days = keep_days
-        self.most_per_producer = most_per_producer
+    database: Database
+    kinds: ByKind
+    media: EventMedia
+    _: KW_ONLY
+    announce: Mapping[str, Callable[[str], None]]
+    keep_days: int
+    most_per_producer: int
 
     def get(self, producer: Producer) -> ProducerRules:
         with self.database.read() as conn:

@@ -14,6 +14,10 @@ from app.results.model.sink import SCHEMES, SinkKind
 from app.results.senders.kafka import require_kafka
 
 MOST_CHARACTERS = 1000
+ANY_HINT = (
+    "An address begins with https://, http://, mqtts://, mqtt://, redis://, kafkas:// or kafka://, or it is a folder "
+    "of your data home, such as datasets/door."
+)
 MQTT_HINT = "Give one as mqtt://host/cameras/door or mqtts://user:password@host/cameras/door; no +, # and ?."
 REDIS_HINT = "Give one as redis://host/0/cameras:door or redis://user:password@host/0/cameras:door; no # and ?."
 KAFKA_HINT = (
@@ -36,9 +40,12 @@ def check_address(
         AddressRefused: Its host must not be sent to. A name is checked when it is used.
         ExtraMissing: Its library is not installed here.
     """
-    if kind is SinkKind.HTTP:
-        return check_url(address, networks)
     text = address.strip()
+    if kind is SinkKind.HTTP:
+        scheme, separator, _ = text.partition("://")
+        if separator and scheme.lower() not in SCHEMES[kind]:
+            raise BadSink(f"{text[:200]!r} is no address of a sink of this type.", hint=ANY_HINT)
+        return check_url(address, networks)
     if kind is SinkKind.FILE:
         return _check_folder(text, check_folder)
     if kind is SinkKind.KAFKA:

@@ -13,7 +13,7 @@ import threading
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
@@ -38,6 +38,7 @@ from app.results.model.sink import (
     SinkKind,
     TooLarge,
     event_delivery,
+    format_backlog,
     row_delivery,
     test_delivery,
 )
@@ -79,7 +80,11 @@ class SinkState:
 
     sink: Sink
     backlog: int
-    """How many rows or events wait; see store.sinks.COUNTED."""
+    """How many rows or events wait; at most MOST_COUNTED."""
+
+    @property
+    def shown_backlog(self) -> str:
+        return format_backlog(self.backlog)
 
     @property
     def word(self) -> str:
@@ -89,6 +94,7 @@ class SinkState:
         return "delivering" if self.backlog else "idle"
 
 
+@dataclass(eq=False)
 class Sinks:
     """Whoever asks has looked the producer up for the user.
 
@@ -96,26 +102,19 @@ class Sinks:
         kinds: The producers of each kind.
         senders: How each kind is delivered to.
         networks: Private networks that may be sent to.
-        check_folder: Refuses what is no folder of a home that files may be written to.
+        check_folder: Refuses a path that is not a writable folder of a home.
         enabled_of: Those of these users who are enabled; what the others have seen waits.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        kinds: ByKind,
-        senders: Mapping[SinkKind, SinkSender],
-        networks: Sequence[Network],
-        *,
-        check_folder: Callable[[str], None],
-        enabled_of: EnabledOf,
-    ) -> None:
-        self.database = database
-        self.kinds = kinds
-        self.senders = senders
-        self.networks = networks
-        self.check_folder = check_folder
-        self.enabled_of = enabled_of
+    database: Database
+    kinds: ByKind
+    senders: Mapping[SinkKind, SinkSender]
+    networks: Sequence[Network]
+    _: KW_ONLY
+    check_folder: Callable[[str], None]
+    enabled_of: EnabledOf
+
+    def __post_init__(self) -> None:
         self._room_for_tests = threading.BoundedSemaphore(TESTS_AT_ONCE)
 
     def of(self, producer: Producer) -> list[SinkState]:

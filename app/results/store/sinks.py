@@ -8,11 +8,8 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from app.kit.sql import outbox
-from app.results.model.sink import Sink, SinkContent, SinkKind
+from app.results.model.sink import MOST_COUNTED, Sink, SinkContent, SinkKind
 from app.results.store.tables import rows, rule_events, sinks
-
-COUNTED = 10_000
-"""A longer backlog is said to be as long as this."""
 
 
 def add_sink(conn: Connection, sink: Sink) -> None:
@@ -71,9 +68,9 @@ def last_event_id(conn: Connection, uid: str) -> int:
 
 
 def backlog_of(conn: Connection, sink: Sink) -> int:
-    """How many wait, at most COUNTED."""
+    """How many wait, at most MOST_COUNTED."""
     table, number = (rows, rows.c.n_loop) if sink.content is SinkContent.ROWS else (rule_events, rule_events.c.event_id)
-    waiting = sa.select(number).where(table.c.uid == sink.uid, number > sink.cursor).limit(COUNTED).subquery()
+    waiting = sa.select(number).where(table.c.uid == sink.uid, number > sink.cursor).limit(MOST_COUNTED).subquery()
     return int(conn.scalar(sa.select(sa.func.count()).select_from(waiting)) or 0)
 
 
