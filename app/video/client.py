@@ -72,9 +72,6 @@ class VideoClient(ResultsClient):
         """plan: {video_conf, flow_mapping}."""
         return self._json("PUT", f"{path_of(uid)}/plan", json=plan)
 
-    def results(self, uid: str) -> JsonObject:
-        return self._json("GET", f"{path_of(uid)}/results")
-
     def recording(self, uid: str) -> JsonObject:
         """{begins_at, ends_at, size_bytes, core_share, problem}"""
         return self._json("GET", f"{path_of(uid)}/recording")

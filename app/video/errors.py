@@ -9,72 +9,57 @@ from app.kit.errors import BadRequest, Conflict, NotFound, Unavailable
 from app.kit.text.json_values import JsonObject
 
 
-class BadDag(BadRequest):
-    code = "BAD_DAG"
+class BadDag(BadRequest, code="BAD_DAG"): ...
 
 
-class BadPlan(BadRequest):
-    code = "BAD_PLAN"
+class BadPlan(BadRequest, code="BAD_PLAN"): ...
 
 
-class BadJobName(BadRequest):
-    code = "BAD_VIDEO_JOB_NAME"
+class BadJobName(BadRequest, code="BAD_VIDEO_JOB_NAME"): ...
 
 
-class BadConstraint(BadRequest):
-    code = "BAD_CONSTRAINT"
+class BadConstraint(BadRequest, code="BAD_CONSTRAINT"): ...
 
 
-class BadStage(BadRequest):
-    code = "BAD_STAGE"
+class BadStage(BadRequest, code="BAD_STAGE"): ...
 
 
-class UnknownPolicy(BadRequest):
-    code = "UNKNOWN_POLICY"
+class UnknownPolicy(BadRequest, code="UNKNOWN_POLICY"): ...
 
 
-class JobSetNotFound(NotFound):
-    code = "JOB_SET_NOT_FOUND"
+class JobSetNotFound(NotFound, code="JOB_SET_NOT_FOUND"): ...
 
 
-class VideoJobNotFound(NotFound):
-    code = "VIDEO_JOB_NOT_FOUND"
+class VideoJobNotFound(NotFound, code="VIDEO_JOB_NOT_FOUND"): ...
 
 
-class VideoNotFound(NotFound):
+class VideoNotFound(NotFound, code="VIDEO_NOT_FOUND"):
     """The node does not exist, or does not have this video."""
 
-    code = "VIDEO_NOT_FOUND"
+
+class VideoRefused(Conflict, code="VIDEO_REFUSED"):
+    """The node has this video, but does not open it."""
 
 
-class StageNotFound(NotFound):
-    code = "STAGE_NOT_FOUND"
+class StageNotFound(NotFound, code="STAGE_NOT_FOUND"): ...
 
 
-class StageInUse(Conflict):
-    code = "STAGE_IN_USE"
+class StageInUse(Conflict, code="STAGE_IN_USE"): ...
 
 
-class JobEnded(Conflict):
-    code = "VIDEO_JOB_ENDED"
+class JobEnded(Conflict, code="VIDEO_JOB_ENDED"): ...
 
 
-class ClipNotFound(NotFound):
+class ClipNotFound(NotFound, code="CLIP_NOT_FOUND"):
     """Nothing is recorded of the time, or no longer."""
 
-    code = "CLIP_NOT_FOUND"
 
-
-class RecordingUnavailable(Unavailable):
+class RecordingUnavailable(Unavailable, code="RECORDING_UNAVAILABLE"):
     """The node with the recording cannot be reached, or cannot read it."""
 
-    code = "RECORDING_UNAVAILABLE"
 
-
-class NoPicture(Unavailable):
+class NoPicture(Unavailable, code="NO_PICTURE"):
     """The job has not drawn a picture yet, or its node cannot be reached."""
-
-    code = "NO_PICTURE"
 
 
 def as_refusal(error: Mapping[str, Any]) -> JsonObject:

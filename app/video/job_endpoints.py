@@ -41,13 +41,8 @@ OPERATIONS = Operations(_UID)
 
 
 # --- jobs -------------------------------------------------------------------------------------------
-@OPERATIONS.add(
-    "POST",
-    JOBS,
-    "Run a DAG of stages on a video of a node",
-    {201: schemas.JobAnswer},
-    more_errors=(404, 409, 429),
-    body=schemas.NewJob,
+@OPERATIONS.post(
+    JOBS, "Run a DAG of stages on a video of a node", {201: schemas.JobAnswer}, more_errors=(404, 409, 429)
 )
 def submit_video_job(request: Request, body: schemas.NewJob) -> Response:
     submission = Submission(
@@ -65,20 +60,18 @@ def submit_video_job(request: Request, body: schemas.NewJob) -> Response:
     )
 
 
-@OPERATIONS.add(
-    "POST",
+@OPERATIONS.post(
     f"{VIDEO}/profile",
     "Measure stages on a node, by a job that ends by itself",
     {201: schemas.JobAnswer},
     more_errors=(404, 409, 429),
-    body=schemas.NewProfile,
 )
 def profile_video(request: Request, body: schemas.NewProfile) -> Response:
     submission = Submission(body.node, str(body.video_id), body.dag, realtime=False, mode=Mode.PROFILE)
     return _answer_submitted(request, submission, body.stages)
 
 
-@OPERATIONS.add("GET", JOBS, "List my video jobs, newest first", {200: schemas.JobsAnswer}, query=schemas.JobQuery)
+@OPERATIONS.get(JOBS, "List my video jobs, newest first", schemas.JobsAnswer)
 def list_video_jobs(request: Request, params: schemas.JobQuery) -> Response:
     jobs, cursor = video_of(request).jobs.page(
         user_of(request), state=params.state, text=params.q, cursor=params.cursor, limit=params.limit
@@ -86,18 +79,17 @@ def list_video_jobs(request: Request, params: schemas.JobQuery) -> Response:
     return json_answer(schemas.JobsAnswer(jobs=[responses.summary(job) for job in jobs], next_cursor=cursor))
 
 
-@OPERATIONS.add(
-    "GET",
+@OPERATIONS.get(
     _ONE,
     "Get a video job: its DAG, its plan and its performance",
-    {200: schemas.JobAnswer},
+    schemas.JobAnswer,
     version_fields=("state", "name", "policy", "constraint", "restart_policy", "created_at"),
 )
 def get_video_job(request: Request) -> Response:
     return json_answer(responses.describe_job(_load_job(request)))
 
 
-@OPERATIONS.add("PATCH", _ONE, "Rename a video job", {200: schemas.JobAnswer}, body=schemas.JobEdit)
+@OPERATIONS.patch(_ONE, "Rename a video job", schemas.JobAnswer)
 def change_video_job(request: Request, body: schemas.JobEdit) -> Response:
     if body.name is None:
         return json_answer(responses.describe_job(_load_job(request)))
@@ -106,26 +98,23 @@ def change_video_job(request: Request, body: schemas.JobEdit) -> Response:
     )
 
 
-@OPERATIONS.add(
-    "POST", f"{_ONE}/cancel", "Cancel a video job; one that has ended does not change", {200: schemas.JobAnswer}
-)
+@OPERATIONS.post(f"{_ONE}/cancel", "Cancel a video job; one that has ended does not change", schemas.JobAnswer)
 def cancel_video_job(request: Request) -> Response:
     return json_answer(
         responses.describe_job(video_of(request).jobs.cancel(user_of(request), uid_of(request), now=now()))
     )
 
 
-@OPERATIONS.add("DELETE", _ONE, "Delete a video job that has ended", {204: None}, more_errors=(409,))
+@OPERATIONS.delete(_ONE, "Delete a video job that has ended", more_errors=(409,))
 def delete_video_job(request: Request) -> Response:
     video_of(request).jobs.delete(user_of(request), uid_of(request))
     return Response(status_code=204)
 
 
-@OPERATIONS.add(
-    "PUT",
+@OPERATIONS.put(
     f"{_ONE}/constraint",
     "Set the constraint of a job: the time per frame and the quality",
-    {200: schemas.JobAnswer},
+    schemas.JobAnswer,
     more_errors=(409,),
     body={"required": True, "content": {"application/json": {"schema": schemas.NewConstraint}}},
 )
@@ -135,27 +124,13 @@ async def constrain_video_job(request: Request) -> Response:
     return json_answer(responses.describe_job(job))
 
 
-@OPERATIONS.add(
-    "PUT",
-    f"{_ONE}/policy",
-    "Change the scheduling policy of a job",
-    {200: schemas.JobAnswer},
-    more_errors=(409,),
-    body=schemas.Choice,
-)
+@OPERATIONS.put(f"{_ONE}/policy", "Change the scheduling policy of a job", schemas.JobAnswer, more_errors=(409,))
 def choose_policy(request: Request, body: schemas.Choice) -> Response:
     job = video_of(request).jobs.choose(user_of(request), uid_of(request), body.policy, now=now())
     return json_answer(responses.describe_job(job))
 
 
-@OPERATIONS.add(
-    "PUT",
-    f"{_ONE}/plan",
-    "Set the plan of a job",
-    {200: schemas.JobAnswer},
-    more_errors=(409,),
-    body=schemas.NewPlan,
-)
+@OPERATIONS.put(f"{_ONE}/plan", "Set the plan of a job", schemas.JobAnswer, more_errors=(409,))
 def give_plan(request: Request, body: schemas.NewPlan) -> Response:
     user, planning = user_of(request), video_of(request).planning
     planning.give(user, uid_of(request), body.video_conf, body.flow_mapping, now=now())
@@ -163,41 +138,30 @@ def give_plan(request: Request, body: schemas.NewPlan) -> Response:
 
 
 # --- one job ---------------------------------------------------------------------------
-@OPERATIONS.add(
-    "GET",
-    f"{_ONE}/results",
-    "Get the newest results of a job, its plan and its performance",
-    {200: schemas.ResultsAnswer},
+@OPERATIONS.get(
+    f"{_ONE}/results", "Get the newest results of a job, its plan and its performance", schemas.ResultsAnswer
 )
 def video_results(request: Request) -> Response:
     return json_answer(responses.results(_load_job(request)))
 
 
-@OPERATIONS.add("GET", f"{_ONE}/events", "List the events of a job", {200: schemas.EventsAnswer})
+@OPERATIONS.get(f"{_ONE}/events", "List the events of a job", schemas.EventsAnswer)
 def video_job_events(request: Request) -> Response:
     return json_answer(responses.events(video_of(request).jobs.events(user_of(request), uid_of(request))))
 
 
-@OPERATIONS.add(
-    "GET",
-    f"{_ONE}/decisions",
-    "List the decisions of the scheduler, newest first",
-    {200: schemas.DecisionsAnswer},
-    query=schemas.DecisionQuery,
-)
+@OPERATIONS.get(f"{_ONE}/decisions", "List the decisions of the scheduler, newest first", schemas.DecisionsAnswer)
 def video_decisions(request: Request, params: schemas.DecisionQuery) -> Response:
     jobs = video_of(request).jobs
     return json_answer(responses.decisions(jobs.decisions(user_of(request), uid_of(request), limit=params.limit)))
 
 
-@OPERATIONS.add("GET", f"{_ONE}/series", "Get the performance of the plans over time", {200: schemas.SeriesAnswer})
+@OPERATIONS.get(f"{_ONE}/series", "Get the performance of the plans over time", schemas.SeriesAnswer)
 def video_series(request: Request) -> Response:
     return json_answer(responses.series(video_of(request).reports.series(_load_job(request).uid)))
 
 
-@OPERATIONS.add(
-    "GET", f"{_ONE}/resources", "Get the nodes and services that its policy is given", {200: schemas.ResourcesAnswer}
-)
+@OPERATIONS.get(f"{_ONE}/resources", "Get the nodes and services that its policy is given", schemas.ResourcesAnswer)
 def video_resources(request: Request) -> Response:
     video, job = video_of(request), _load_job(request)
     stages = video.catalogue.names_seen_by(user_of(request)) | set(job.dag.stages)
@@ -205,29 +169,25 @@ def video_resources(request: Request) -> Response:
     return json_answer(schemas.ResourcesAnswer(resources=dict(resources)))
 
 
-@OPERATIONS.add("GET", f"{_ONE}/picture", "Get the newest snapshot", {200: ("image/jpeg",)})
+@OPERATIONS.get(f"{_ONE}/picture", "Get the newest snapshot", ("image/jpeg",))
 def video_picture(request: Request) -> Response:
     picture = video_of(request).pictures.snapshot(user_of(request), uid_of(request))
     return Response(picture, media_type="image/jpeg", headers=PICTURE_HEADERS)
 
 
-@OPERATIONS.add("GET", f"{_ONE}/live", "Get the live picture, for an <img>", {200: (MIXED,)})
+@OPERATIONS.get(f"{_ONE}/live", "Get the live picture, for an <img>", (MIXED,))
 async def video_live(request: Request) -> Response:
     return await live_answer(request, video_of(request), user_of(request), uid_of(request))
 
 
-@OPERATIONS.add(
-    "GET", f"{_ONE}/changes", "Follow a job by server-sent events: the job at every change", {200: (STREAM,)}
-)
+@OPERATIONS.get(f"{_ONE}/changes", "Follow a job by server-sent events: the job at every change", (STREAM,))
 async def video_job_changes(request: Request) -> Response:
     """The state at once, then at every change; ends with `done`, or with `gone` when the job was deleted."""
     job = await run_in_threadpool(_load_job, request)
     return event_stream(request, job_frames(hub_of(request), video_of(request), user_of(request), job.uid))
 
 
-@OPERATIONS.add(
-    "GET", f"{VIDEO}/changes", "Follow my newest jobs by server-sent events: the jobs at every change", {200: (STREAM,)}
-)
+@OPERATIONS.get(f"{VIDEO}/changes", "Follow my newest jobs by server-sent events: the jobs at every change", (STREAM,))
 async def video_changes(request: Request) -> Response:
     return event_stream(request, list_frames(hub_of(request), video_of(request), user_of(request)))
 

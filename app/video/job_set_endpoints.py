@@ -25,13 +25,11 @@ _ID: dict[str, OpenApiSchema] = {"set_id": {"type": "string", "pattern": "^[0-9a
 OPERATIONS = Operations(_ID)
 
 
-@OPERATIONS.add(
-    "POST",
+@OPERATIONS.post(
     SETS,
     "Run a DAG of stages on every video of the nodes with these labels, including nodes added later",
     {201: schemas.JobSetAnswer},
     more_errors=(404, 409),
-    body=schemas.NewJobSet,
 )
 def create_job_set(request: Request, body: schemas.NewJobSet) -> Response:
     submission = Submission(
@@ -50,28 +48,26 @@ def create_job_set(request: Request, body: schemas.NewJobSet) -> Response:
     return json_answer(answer_of_set(made, ()), 201, {"Location": f"{SETS}/{made.set_id}"})
 
 
-@OPERATIONS.add("GET", SETS, "List my job sets, newest first", {200: schemas.JobSetsAnswer})
+@OPERATIONS.get(SETS, "List my job sets, newest first", schemas.JobSetsAnswer)
 def list_job_sets(request: Request) -> Response:
     sets = video_of(request).sets.all(user_of(request))
     return json_answer(schemas.JobSetsAnswer(job_sets=[answer_of_set(one, jobs) for one, jobs in sets]))
 
 
-@OPERATIONS.add(
-    "GET",
+@OPERATIONS.get(
     f"{SETS}/{{set_id}}",
     "Get a job set and its jobs",
-    {200: schemas.JobSetAnswer},
+    schemas.JobSetAnswer,
     version_fields=("name", "node_selector", "video_id", "created_at"),
 )
-def get_job_set(request: Request) -> Response:
-    one, jobs = video_of(request).sets.get(user_of(request), request.path_params["set_id"])
+def get_job_set(request: Request, set_id: str) -> Response:
+    one, jobs = video_of(request).sets.get(user_of(request), set_id)
     return json_answer(answer_of_set(one, jobs))
 
 
-@OPERATIONS.add("DELETE", f"{SETS}/{{set_id}}", "Delete a job set, and cancel its jobs", {204: None})
-def delete_job_set(request: Request) -> Response:
-    video_of(request).sets.delete(user_of(request), request.path_params["set_id"], now=now())
-    return Response(status_code=204)
+@OPERATIONS.delete(f"{SETS}/{{set_id}}", "Delete a job set, and cancel its jobs")
+def delete_job_set(request: Request, set_id: str) -> None:
+    video_of(request).sets.delete(user_of(request), set_id, now=now())
 
 
 def answer_of_set(one: JobSet, jobs: Sequence[VideoJob]) -> schemas.JobSetAnswer:

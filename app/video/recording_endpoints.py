@@ -49,11 +49,10 @@ class RecordingAnswer(BaseModel):
     """Why nothing is recorded now; empty: it is."""
 
 
-@OPERATIONS.add(
-    "GET",
+@OPERATIONS.get(
     f"{_ONE}/recording",
     "Get the state of a job's recording: its time, size, cost and problem",
-    {200: RecordingAnswer},
+    RecordingAnswer,
     more_errors=(503,),
 )
 def video_recording(request: Request) -> Response:
@@ -61,13 +60,8 @@ def video_recording(request: Request) -> Response:
     return json_answer(answer_of(RecordingAnswer, state))
 
 
-@OPERATIONS.add(
-    "GET",
-    f"{_ONE}/clip",
-    "Get a clip of a job's recording, with the detections drawn",
-    {200: MEDIA_TYPES},
-    more_errors=(503,),
-    query=ClipQuery,
+@OPERATIONS.get(
+    f"{_ONE}/clip", "Get a clip of a job's recording, with the detections drawn", MEDIA_TYPES, more_errors=(503,)
 )
 def video_clip(request: Request, params: ClipQuery) -> Response:
     until = params.until or now()
@@ -75,11 +69,10 @@ def video_clip(request: Request, params: ClipQuery) -> Response:
     return _answer_clip(video_of(request).clips.clip(user_of(request), uid_of(request), since, until, now=now()))
 
 
-@OPERATIONS.add(
-    "GET",
+@OPERATIONS.get(
     f"{_ONE}/rule-events/{{event_id}}/clip",
     "Get the clip around an event, from 5 s before to 5 s after it",
-    {200: MEDIA_TYPES},
+    MEDIA_TYPES,
     more_errors=(503,),
 )
 def video_rule_event_clip(request: Request) -> Response:

@@ -20,94 +20,78 @@ from app.video.scheduling.registry import policies
 OPERATIONS = Operations({"name": {"type": "string", "pattern": schemas.NAME}})
 
 
-@OPERATIONS.add("GET", f"{VIDEO}/nodes", "List the nodes that have videos", {200: schemas.NodesAnswer})
+@OPERATIONS.get(f"{VIDEO}/nodes", "List the nodes that have videos", schemas.NodesAnswer)
 def list_videos(request: Request) -> Response:
     return json_answer(responses.nodes(video_of(request).resources.videos(user_of(request), now())))
 
 
-@OPERATIONS.add(
-    "GET", f"{VIDEO}/kinds", "List the kinds of stages with their inputs and outputs", {200: schemas.KindsAnswer}
-)
+@OPERATIONS.get(f"{VIDEO}/kinds", "List the kinds of stages with their inputs and outputs", schemas.KindsAnswer)
 def list_kinds(request: Request) -> Response:
     return json_answer(responses.kinds(video_of(request).catalogue.kinds()))
 
 
-@OPERATIONS.add("GET", f"{VIDEO}/policies", "List the scheduling policies", {200: schemas.PoliciesAnswer})
+@OPERATIONS.get(f"{VIDEO}/policies", "List the scheduling policies", schemas.PoliciesAnswer)
 def list_policies(_: Request) -> Response:
     return json_answer(schemas.PoliciesAnswer(policies=policies(), default=DEFAULT))
 
 
-@OPERATIONS.add("GET", f"{VIDEO}/stages", "List the stages that a DAG can use", {200: schemas.StagesAnswer})
+@OPERATIONS.get(f"{VIDEO}/stages", "List the stages that a DAG can use", schemas.StagesAnswer)
 def list_stages(request: Request) -> Response:
     stages = video_of(request).catalogue.seen_by(user_of(request))
     listed = [responses.stage(each.spec, each.stage, each.problem) for each in stages]
     return json_answer(schemas.StagesAnswer(stages=listed))
 
 
-@OPERATIONS.add(
-    "PUT",
+@OPERATIONS.put(
     f"{VIDEO}/stages/{{name}}",
     "Add or replace a stage (administrators)",
-    {200: schemas.StageAnswer},
+    schemas.StageAnswer,
     errors=(400, 413, 422, 503),
-    body=schemas.NewStage,
     guard=require_admin,
 )
-def put_stage(request: Request, body: schemas.NewStage) -> Response:
+def put_stage(request: Request, name: str, body: schemas.NewStage) -> Response:
     models = tuple((names,) if isinstance(names, str) else tuple(names) for names in body.models)
-    spec = StageSpec(str(request.path_params["name"]), body.kind, models, body.parameters)
+    spec = StageSpec(name, body.kind, models, body.parameters)
     pinned = video_of(request).catalogue.put(user_of(request), spec, now=now())
     return json_answer(responses.stage(spec, pinned))
 
 
-@OPERATIONS.add(
-    "GET",
+@OPERATIONS.get(
     f"{VIDEO}/stages/{{name}}/access",
     "Get who may use a stage (administrators)",
-    {200: schemas.StageAccess},
+    schemas.StageAccess,
     more_errors=(403,),
 )
-def get_stage_access(request: Request) -> Response:
+def get_stage_access(request: Request, name: str) -> Response:
     require_admin(request)
-    allowed = video_of(request).catalogue.allowed(str(request.path_params["name"]))
+    allowed = video_of(request).catalogue.allowed(name)
     return json_answer(schemas.StageAccess(allowed=allowed.to_json()))
 
 
-@OPERATIONS.add(
-    "PUT",
+@OPERATIONS.put(
     f"{VIDEO}/stages/{{name}}/access",
     "Set who may use a stage (administrators)",
-    {200: schemas.StageAccess},
+    schemas.StageAccess,
     more_errors=(403,),
-    body=schemas.StageAccess,
     guard=require_admin,
 )
-def put_stage_access(request: Request, body: schemas.StageAccess) -> Response:
+def put_stage_access(request: Request, name: str, body: schemas.StageAccess) -> Response:
     allowed = read_allowed(body.allowed)
-    video_of(request).catalogue.permit(str(request.path_params["name"]), allowed, by=user_of(request))
+    video_of(request).catalogue.permit(name, allowed, by=user_of(request))
     return json_answer(schemas.StageAccess(allowed=allowed.to_json()))
 
 
-@OPERATIONS.add(
-    "DELETE",
-    f"{VIDEO}/stages/{{name}}",
-    "Remove a stage that no job uses (administrators)",
-    {204: None},
-    more_errors=(409,),
-)
-def remove_stage(request: Request) -> Response:
+@OPERATIONS.delete(f"{VIDEO}/stages/{{name}}", "Remove a stage that no job uses (administrators)", more_errors=(409,))
+def remove_stage(request: Request, name: str) -> None:
     require_admin(request)
-    video_of(request).catalogue.remove(str(request.path_params["name"]))
-    return Response(status_code=204)
+    video_of(request).catalogue.remove(name)
 
 
-@OPERATIONS.add(
-    "POST",
+@OPERATIONS.post(
     f"{VIDEO}/what-if",
     "Estimate the delay of each way to split a DAG between edge and cloud",
-    {200: schemas.WhatIfAnswer},
+    schemas.WhatIfAnswer,
     more_errors=(404,),
-    body=schemas.WhatIf,
 )
 def what_if(request: Request, body: schemas.WhatIf) -> Response:
     question = body.model_dump(exclude_none=True)
@@ -117,13 +101,7 @@ def what_if(request: Request, body: schemas.WhatIf) -> Response:
     return json_answer(responses.predictions(predictions))
 
 
-@OPERATIONS.add(
-    "GET",
-    f"{VIDEO}/profile",
-    "List the measurements of stages",
-    {200: schemas.MeasurementsAnswer},
-    query=schemas.MeasurementQuery,
-)
+@OPERATIONS.get(f"{VIDEO}/profile", "List the measurements of stages", schemas.MeasurementsAnswer)
 def list_measurements(request: Request, params: schemas.MeasurementQuery) -> Response:
     rows = measurements_of(request, node=params.node, stage=params.stage)
     return json_answer(schemas.MeasurementsAnswer(measurements=list(rows)))

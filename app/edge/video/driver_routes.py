@@ -47,15 +47,11 @@ FindRunner = Callable[[str], RunnerAddress | None]
 """By a job's uid."""
 
 
-class NoServices(NotFound):
+class NoServices(NotFound, code="SERVICES_NOT_FOUND"):
     """This node was not told to serve stages."""
 
-    code = "SERVICES_NOT_FOUND"
 
-
-class WebAway(Unavailable):
-    status = 502
-    code = "WEB_AWAY"
+class WebAway(Unavailable, status=502, code="WEB_AWAY"): ...
 
 
 def services_name(node: str) -> str:

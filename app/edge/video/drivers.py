@@ -226,8 +226,8 @@ class Videos:
                 )
 
     def told(self) -> dict[str, Mapping[str, str]]:
-        """By id: {type, name}, and size, as 270x480, fps, live ("yes") and problem, where there are. A file is looked
-        at when it has changed."""
+        """By id: {type, name}, and size, as 270x480, fps, live ("yes"), problem and refused ("yes"), where there are. A
+        file is looked at when it has changed."""
         cameras = self.cameras.by_id()
         present = {camera.source for camera in cameras.values()}
         self._known = {source: known for source, known in self._known.items() if source in present}
@@ -238,15 +238,16 @@ class Videos:
         facts = self._find_facts(camera, name)
         size = f"{facts.width}x{facts.height}" if facts.width else ""
         fps = f"{facts.fps:.5g}" if facts.fps else ""
-        live = "yes" if facts.is_live else ""
-        told = {"type": camera.type, "name": name, "size": size, "fps": fps, "live": live, "problem": facts.problem}
+        live, refused = ("yes" if flag else "" for flag in (facts.is_live, facts.is_refused))
+        told = {"type": camera.type, "name": name, "size": size, "fps": fps, "live": live}
+        told |= {"problem": facts.problem, "refused": refused}
         return {key: value for key, value in told.items() if value or key in ("type", "name")}
 
     def _find_facts(self, camera: Camera, name: str) -> SourceFacts:
         try:
             source = self.cameras.source_of(camera)
         except SourceNotOffered as error:
-            return SourceFacts(f"{error.message} {error.hint}")
+            return SourceFacts(f"{error.message} {error.hint}", is_refused=True)
         mark, known = _mark(source), self._known.get(camera.source)
         if known is None or known[0] != mark:
             is_gone = mark is None and not is_stream(source)

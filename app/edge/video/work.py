@@ -20,22 +20,26 @@ Work = TypeVar("Work")
 logger = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, kw_only=True)
+class _ProcessWork:
+    host: str
+    """Address on which it listens."""
+    port: int
+    folder: Path
+    """The job's or the host's own folder, kept over restarts."""
+    agent_url: str
+    node: str
+    tls: tuple[str, ...] = ()
+    """Paths of the key, the certificate and the authorities of this node; empty: it has no certificate."""
+
+
 @dataclass(frozen=True)
-class RunnerWork:
+class RunnerWork(_ProcessWork):
     """Instructions for the process that runs one job."""
 
     content: JobContent
     source: str
     """Path or URL of the video on this node."""
-    host: str
-    """Address on which it listens."""
-    port: int
-    folder: Path
-    """The job's own folder, kept over restarts."""
-    agent_url: str
-    node: str
-    tls: tuple[str, ...] = ()
-    """Paths of the key, the certificate and the authorities of this node; empty: it has no certificate."""
     media_server: str = ""
     """The URL below which pictures are broadcast; empty: the node has none."""
 
@@ -51,27 +55,17 @@ class RunnerWork:
             WorkMissing: It cannot be read.
         """
         with work_document(path, "runner") as data:
-            content = JobContent.from_json(data["content"])
-            surroundings, tls = _read_surroundings(data), tuple(data["tls"])
-            return RunnerWork(content, str(data["source"]), *surroundings, tls=tls, media_server=data["media_server"])
+            content, source = JobContent.from_json(data["content"]), str(data["source"])
+            return RunnerWork(content, source, media_server=data["media_server"], **_read_surroundings(data))
 
 
 @dataclass(frozen=True)
-class ServicesWork:
+class ServicesWork(_ProcessWork):
     """Instructions for the process that serves the stages of a node."""
 
     content: ServicesContent
     blobs: Mapping[str, Path]
     """Files of models by sha256."""
-    host: str
-    """Address on which it listens."""
-    port: int
-    folder: Path
-    """The host's own folder, kept over restarts."""
-    agent_url: str
-    node: str
-    tls: tuple[str, ...] = ()
-    """Paths of the key, the certificate and the authorities of this node; empty: it has no certificate."""
     is_encrypted: bool = False
     """It accepts encrypted connections only."""
     provider: str = "auto"
@@ -93,20 +87,14 @@ class ServicesWork:
         with work_document(path, "process") as data:
             blobs = {str(sha256): Path(file) for sha256, file in data["blobs"].items()}
             content, is_encrypted = ServicesContent.from_json(data["content"]), bool(data["is_encrypted"])
-            tls = tuple(data["tls"])
-            return ServicesWork(
-                content,
-                blobs,
-                *_read_surroundings(data),
-                tls=tls,
-                is_encrypted=is_encrypted,
-                provider=str(data["provider"]),
-            )
+            surroundings, provider = _read_surroundings(data), str(data["provider"])
+            return ServicesWork(content, blobs, is_encrypted=is_encrypted, provider=provider, **surroundings)
 
 
-def _read_surroundings(data: Any) -> tuple[str, int, Path, str, str]:
-    """Returns host, port, folder, agent_url and node."""
-    return str(data["host"]), int(data["port"]), Path(data["folder"]), str(data["agent_url"]), str(data["node"])
+def _read_surroundings(data: Any) -> dict[str, Any]:
+    """Returns the fields of _ProcessWork."""
+    texts = {name: str(data[name]) for name in ("host", "agent_url", "node")}
+    return {**texts, "port": int(data["port"]), "folder": Path(data["folder"]), "tls": tuple(data["tls"])}
 
 
 class WatchedWork(Generic[Work]):

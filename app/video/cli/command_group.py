@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from app.kit.cli.command import EPILOG
-from app.kit.cli.service_options import token, url_of
-
-if TYPE_CHECKING:
-    from app.video.client import VideoClient
+from app.kit.cli.service_commands import ServiceCommands
 
 Uid = Annotated[str, typer.Argument(metavar="JOB", help="Uid of the job, such as GLOBAL_ID_1.SUB_ID_1.")]
-commands = typer.Typer(
-    help="Video jobs: stages on the frames of a stream, on edge and cloud nodes.", no_args_is_help=True, epilog=EPILOG
+commands = ServiceCommands(
+    "app.video.client:VideoClient", help="Video jobs: stages on the frames of a stream, on edge and cloud nodes."
 )
-
-
-def client_of(context: typer.Context, url: str | None) -> VideoClient:
-    from app.video.client import VideoClient
-
-    return VideoClient(url_of(context, url), token=token())
 
 
 def path_of(uid: str) -> str:

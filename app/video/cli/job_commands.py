@@ -4,23 +4,20 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from functools import partial
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from app.kit.cli.command import CommandFailed, Exit
 from app.kit.cli.document_files import read_json
-from app.kit.cli.service_options import AsJson, Limit, Url
+from app.kit.cli.service_options import AsJson, Limit
 from app.kit.cli.tables import print_record, print_table
 from app.kit.errors import BadRequest
 from app.kit.text.json_values import JsonObject
-from app.video.cli.command_group import (
-    Uid,
-    client_of,
-    comma_separated,
-    commands,
-    number_or_text,
-)
+from app.video.cli.command_group import Uid, comma_separated, commands, number_or_text
+
+if TYPE_CHECKING:
+    from app.video.client import VideoClient
 
 RENAMED = {"node_addr": "node", "user_constraint": "constraint"}
 """The requirement's keys, as /api/v2 calls them."""
@@ -29,7 +26,7 @@ OWN = "unique_job_id"
 
 @commands.command()
 def submit(
-    context: typer.Context,
+    client: VideoClient,
     file: Annotated[
         str | None,
         typer.Argument(
@@ -80,7 +77,6 @@ def submit(
     ] = None,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Follow the job until it ends.")] = False,
     as_json: AsJson = False,
-    url: Url = None,
 ) -> None:
     """Run a DAG of stages on a video of a node. Options take precedence over the file."""
     job = _load_job(file) if file else {}
@@ -104,51 +100,46 @@ def submit(
             f"{(missing or ['a DAG or --flow'])[0]} is missing",
             hint="Give a FILE with the requirement's body, or --node, --video and --flow.",
         )
-    with client_of(context, url) as client:
-        record = client.submit(job)
-        print_record(record, as_json=as_json and not watch, text=f"{record['uid']} submitted")
-        if watch:
-            _follow_job(client, record["uid"], as_json=as_json)
+    record = client.submit(job)
+    print_record(record, as_json=as_json and not watch, text=f"{record['uid']} submitted")
+    if watch:
+        _follow_job(client, record["uid"], as_json=as_json)
 
 
 @commands.command("list")
 def list_jobs(
-    context: typer.Context,
+    client: VideoClient,
     state: Annotated[str | None, typer.Option(metavar="UNSCHED|EXEC|DONE", help="Only jobs in this state.")] = None,
     search: Annotated[
         str | None, typer.Option("--search", "-q", help="Text in the name, the uid, the node or the video.")
     ] = None,
     limit: Limit = 20,
     as_json: AsJson = False,
-    url: Url = None,
 ) -> None:
     """List my video jobs, newest first."""
     from app.video.cli.tables import jobs_table
 
-    with client_of(context, url) as client:
-        records = list(client.jobs(limit=limit, state=state.upper() if state else None, q=search))
+    records = list(client.jobs(limit=limit, state=state.upper() if state else None, q=search))
     print_table(records, partial(jobs_table, now=datetime.now(UTC)), "There are no video jobs.", as_json=as_json)
 
 
 @commands.command()
 def show(
-    context: typer.Context,
+    client: VideoClient,
     job: Uid,
     decisions: Annotated[
         bool, typer.Option("--decisions", help="Also the decisions of the scheduler, newest first.")
     ] = False,
     events: Annotated[bool, typer.Option("--events", help="Also the events of the job, oldest first.")] = False,
     as_json: AsJson = False,
-    url: Url = None,
 ) -> None:
     """Show a video job: its state and the reason, its plan, and its performance."""
     from app.kit.cli.tables import wide_console
     from app.video.cli.tables import decisions_table, job_lines
 
-    with client_of(context, url) as client:
-        record = client.job(job)
-        record |= {"decisions": client.decisions(job)} if decisions else {}
-        record |= {"events": client.events(job)} if events else {}
+    record = client.job(job)
+    record |= {"decisions": client.decisions(job)} if decisions else {}
+    record |= {"events": client.events(job)} if events else {}
     print_record(record, as_json=as_json, text="\n".join(job_lines(record)))
     if as_json:
         return
@@ -159,41 +150,36 @@ def show(
 
 
 @commands.command()
-def watch(context: typer.Context, job: Uid, as_json: AsJson = False, url: Url = None) -> None:
+def watch(client: VideoClient, job: Uid, as_json: AsJson = False) -> None:
     """Follow a job until it ends, and print each change of its state, plan and delays. Ctrl-C leaves it running."""
-    with client_of(context, url) as client:
-        _follow_job(client, job, as_json=as_json)
+    _follow_job(client, job, as_json=as_json)
 
 
 @commands.command()
 def rename(
-    context: typer.Context,
+    client: VideoClient,
     job: Uid,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The new name; empty: none.")],
     as_json: AsJson = False,
-    url: Url = None,
 ) -> None:
     """Rename a video job."""
-    with client_of(context, url) as client:
-        record = client.rename(job, name)
+    record = client.rename(job, name)
     print_record(
         record, as_json=as_json, text=f"{job} is called {record['name']}" if record["name"] else f"{job} has no name"
     )
 
 
 @commands.command()
-def cancel(context: typer.Context, job: Uid, as_json: AsJson = False, url: Url = None) -> None:
+def cancel(client: VideoClient, job: Uid, as_json: AsJson = False) -> None:
     """Cancel a video job. A job that has ended does not change."""
-    with client_of(context, url) as client:
-        record = client.cancel(job)
+    record = client.cancel(job)
     print_record(record, as_json=as_json, text=f"{job} {record['ending'] or 'is being cancelled'}")
 
 
 @commands.command()
-def delete(context: typer.Context, job: Uid, as_json: AsJson = False, url: Url = None) -> None:
+def delete(client: VideoClient, job: Uid, as_json: AsJson = False) -> None:
     """Delete a video job that has ended, with its results and images."""
-    with client_of(context, url) as client:
-        client.delete(job)
+    client.delete(job)
     print_record({"removed": job}, f"{job} deleted", as_json=as_json)
 
 
@@ -203,13 +189,11 @@ def _load_job(file: str) -> JsonObject:
     return job
 
 
-def _follow_job(client: object, uid: str, *, as_json: bool) -> None:
+def _follow_job(client: VideoClient, uid: str, *, as_json: bool) -> None:
     """Shows the job until its end. The command fails unless the job finishes."""
     from app.video.cli.job_follower import as_line, exit_of, follow
     from app.video.cli.tables import job_lines
-    from app.video.client import VideoClient
 
-    assert isinstance(client, VideoClient)
     record = follow(client, uid, as_line if as_json else lambda job: "\n".join([*job_lines(job), ""]))
     if (code := exit_of(record)) is not Exit.OK:
         raise CommandFailed(code)

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-import json
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.kit.cli.command import EPILOG
 from app.kit.cli.document_files import read_json
-from app.kit.cli.service_options import AsJson, Url
-from app.kit.cli.tables import print_record
+from app.kit.cli.service_commands import ServiceCommands
+from app.kit.cli.service_options import AsJson
+from app.kit.cli.tables import print_lines, print_record
 from app.kit.errors import BadRequest
 from app.kit.text.json_values import JsonObject
 from app.kit.text.labels import labels_in, text_of
 from app.video.cli.command_group import (
-    client_of,
     comma_separated,
     commands,
     number_or_text,
 )
 
-sets = typer.Typer(
-    help="Job sets: a job on every video of the nodes with certain labels.", no_args_is_help=True, epilog=EPILOG
+if TYPE_CHECKING:
+    from app.video.client import VideoClient
+
+sets = ServiceCommands(
+    "app.video.client:VideoClient", help="Job sets: a job on every video of the nodes with certain labels."
 )
 commands.add_typer(sets, name="sets")
 SetId = Annotated[str, typer.Argument(metavar="SET", help="Id of the job set.")]
@@ -30,7 +31,7 @@ SetId = Annotated[str, typer.Argument(metavar="SET", help="Id of the job set.")]
 
 @sets.command()
 def add(
-    context: typer.Context,
+    client: VideoClient,
     selector: Annotated[str, typer.Option(metavar="KEY=VALUE,…", help="Labels that select the nodes.")],
     file: Annotated[
         str | None,
@@ -48,7 +49,6 @@ def add(
     ] = "always",
     name: Annotated[str | None, typer.Option(metavar="NAME", help="A name of your own.")] = None,
     as_json: AsJson = False,
-    url: Url = None,
 ) -> None:
     """Run a DAG of stages on every video of the nodes with these labels, including nodes added later."""
     body = {"restart_policy": restart, **(read_json(file) if file else {}), "node_selector": labels_in(selector)}
@@ -59,37 +59,28 @@ def add(
     body |= {"name": name} if name else {}
     if not {"dag", "stages"} & set(body):
         raise BadRequest("a DAG or --flow is missing", hint="Give a FILE with a dag, or --flow.")
-    with client_of(context, url) as client:
-        record = client.add_set(body)
+    record = client.add_set(body)
     print_record(record, as_json=as_json, text=f"{record['set_id']} added")
 
 
 @sets.command("list")
-def list_sets(context: typer.Context, as_json: AsJson = False, url: Url = None) -> None:
+def list_sets(client: VideoClient, as_json: AsJson = False) -> None:
     """List my job sets, newest first."""
-    with client_of(context, url) as client:
-        records = client.sets()
-    if as_json:
-        typer.echo(json.dumps(records, indent=2))
-        return
-    for record in records:
-        typer.echo(_format_job_set(record))
+    print_lines(client.sets(), _format_job_set, "There are no job sets.", as_json=as_json)
 
 
 @sets.command()
-def show(context: typer.Context, job_set: SetId, as_json: AsJson = False, url: Url = None) -> None:
+def show(client: VideoClient, job_set: SetId, as_json: AsJson = False) -> None:
     """Show a job set and its jobs."""
-    with client_of(context, url) as client:
-        record = client.job_set(job_set)
+    record = client.job_set(job_set)
     lines = [f"{j['node']}/{j['video_id']}  {j['uid']}  {j['state']}  {j['reason']}".rstrip() for j in record["jobs"]]
     print_record(record, as_json=as_json, text="\n".join([_format_job_set(record), *lines]))
 
 
 @sets.command()
-def remove(context: typer.Context, job_set: SetId, as_json: AsJson = False, url: Url = None) -> None:
+def remove(client: VideoClient, job_set: SetId, as_json: AsJson = False) -> None:
     """Delete a job set, and cancel its jobs."""
-    with client_of(context, url) as client:
-        client.remove_set(job_set)
+    client.remove_set(job_set)
     print_record({"removed": job_set}, f"{job_set} removed", as_json=as_json)
 
 

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from app.kit.cli.document_files import read_json
-from app.kit.cli.service_options import AsJson, Url
+from app.kit.cli.service_options import AsJson
 from app.kit.cli.tables import print_record, print_table
 from app.kit.errors import BadRequest
 from app.kit.text.json_values import JsonObject
-from app.video.cli.command_group import Uid, client_of, commands, number_or_text
+from app.video.cli.command_group import Uid, commands, number_or_text
+
+if TYPE_CHECKING:
+    from app.video.client import VideoClient
 
 
 @commands.command()
 def constrain(
-    context: typer.Context,
+    client: VideoClient,
     job: Uid,
     delay: Annotated[
         str | None,
@@ -29,7 +32,6 @@ def constrain(
         int | None, typer.Option(min=0, max=5, help="Required quality as a level, instead of --accuracy.")
     ] = None,
     as_json: AsJson = False,
-    url: Url = None,
 ) -> None:
     """Change the constraints of a job from the next plan on: the time per frame and the quality. What is not given
     stays."""
@@ -39,51 +41,46 @@ def constrain(
     constraint |= {"acc_level": level} if level is not None else {}
     if not constraint:
         raise BadRequest("nothing is demanded", hint="Give --delay, --accuracy or --level.")
-    with client_of(context, url) as client:
-        record = client.constrain(job, _with_present(client.job(job)["constraint"], constraint))
+    record = client.constrain(job, _with_present(client.job(job)["constraint"], constraint))
     print_record(record, as_json=as_json, text=f"{job} constrained: {_describe_constraint(record['constraint'])}")
 
 
 @commands.command()
 def policy(
-    context: typer.Context,
+    client: VideoClient,
     job: Uid,
     name: Annotated[
         str, typer.Argument(metavar="POLICY", help="Name of the policy; `modelmill video policies` lists them.")
     ],
     as_json: AsJson = False,
-    url: Url = None,
 ) -> None:
     """Change the scheduling policy of a job."""
-    with client_of(context, url) as client:
-        record = client.choose(job, name)
+    record = client.choose(job, name)
     print_record(record, as_json=as_json, text=f"{job} is scheduled by {record['policy']}")
 
 
 @commands.command()
 def plan(
-    context: typer.Context,
+    client: VideoClient,
     job: Uid,
     file: Annotated[
         str, typer.Argument(metavar="FILE", help="The plan, {video_conf, flow_mapping}, as JSON; -: standard input.")
     ],
     as_json: AsJson = False,
-    url: Url = None,
 ) -> None:
     """Set the plan of a job. Its policy continues from this plan; the policy `fixed` keeps it."""
     document = read_json(file)
     missing = [name for name in ("video_conf", "flow_mapping") if name not in document]
     if missing:
         raise BadRequest(f"{file} has no {missing[0]}", hint="A plan is {video_conf: {…}, flow_mapping: {…}}.")
-    with client_of(context, url) as client:
-        record = client.give(job, {name: document[name] for name in ("video_conf", "flow_mapping")})
+    record = client.give(job, {name: document[name] for name in ("video_conf", "flow_mapping")})
     seq = record["plan"]["seq"] if record["plan"] else "–"
     print_record(record, as_json=as_json, text=f"{job} has plan {seq}")
 
 
 @commands.command("what-if")
 def what_if(
-    context: typer.Context,
+    client: VideoClient,
     job: Annotated[str | None, typer.Argument(metavar="[JOB]", help="Uid of a job; or give --node.")] = None,
     node: Annotated[str | None, typer.Option(metavar="NODE", help="Name of the node that has the video.")] = None,
     video: Annotated[str | None, typer.Option(metavar="ID", help="Id of the video on this node.")] = None,
@@ -96,7 +93,6 @@ def what_if(
         list[str] | None, typer.Option(metavar="NODE=MBPS", help="Bandwidth to a node in Mbit/s. Can be repeated.")
     ] = None,
     as_json: AsJson = False,
-    url: Url = None,
 ) -> None:
     """Estimate the delay of each way to split a DAG between edge and cloud, fastest first."""
     if not job and not (node and video and dag):
@@ -107,8 +103,7 @@ def what_if(
     question |= {"video_conf": {"resolution": resolution}} if resolution else {}
     question |= {"model_id": model} if model is not None else {}
     question |= {"nodes": dict(_parse_speed(text) for text in up)} if up else {}
-    with client_of(context, url) as client:
-        predictions = client.what_if(question)
+    predictions = client.what_if(question)
     from app.video.cli.tables import predictions_table
 
     print_table(predictions, predictions_table, "There is no node that could run it.", as_json=as_json)

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.kit.cli.service_options import AsJson, Url
+from app.kit.cli.service_options import AsJson
 from app.kit.cli.tables import print_record
 from app.kit.clock import to_text
 from app.kit.errors import BadRequest
-from app.video.cli.command_group import Uid, client_of, commands
+from app.video.cli.command_group import Uid, commands
+
+if TYPE_CHECKING:
+    from app.video.client import VideoClient
 
 
 @commands.command()
-def recording(context: typer.Context, job: Uid, as_json: AsJson = False, url: Url = None) -> None:
+def recording(client: VideoClient, job: Uid, as_json: AsJson = False) -> None:
     """How far the recording of a job goes back, its size, and what it costs its node."""
-    with client_of(context, url) as client:
-        record = client.recording(job)
+    record = client.recording(job)
     span = f"{record['begins_at']} to {record['ends_at']}" if record["begins_at"] else "nothing yet"
     text = f"{span}, {record['size_bytes'] / 1e6:.1f} MB, {record['core_share']:.1%} of a core"
     problem = f"\nNothing is recorded now: {record['problem']}." if record["problem"] else ""
@@ -28,7 +30,7 @@ def recording(context: typer.Context, job: Uid, as_json: AsJson = False, url: Ur
 
 @commands.command()
 def clip(
-    context: typer.Context,
+    client: VideoClient,
     job: Uid,
     event: Annotated[int | None, typer.Option(metavar="NUMBER", help="The clip around this event.")] = None,
     last: Annotated[float | None, typer.Option(metavar="SECONDS", min=1, max=600, help="The newest seconds.")] = None,
@@ -36,7 +38,6 @@ def clip(
     until: Annotated[str, typer.Option(metavar="TIME", help="At most ten minutes later.")] = "",
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="Where to put it.")] = Path("clip.mp4"),
     as_json: AsJson = False,
-    url: Url = None,
 ) -> None:
     """Save a clip of a job that is recorded, with what was detected drawn into it."""
     if last is not None:
@@ -44,11 +45,10 @@ def clip(
         since, until = to_text(now - timedelta(seconds=last)), to_text(now)
     if event is None and not (since and until):
         raise BadRequest("Of which time?", hint="Give --event, --last, or --since and --until.")
-    with client_of(context, url) as client:
-        pieces = client.clip(job, event_id=event, since=since, until=until)
-        first = next(pieces, b"")
-        with out.open("wb") as file:
-            file.write(first)
-            file.writelines(pieces)
+    pieces = client.clip(job, event_id=event, since=since, until=until)
+    first = next(pieces, b"")
+    with out.open("wb") as file:
+        file.write(first)
+        file.writelines(pieces)
     size = out.stat().st_size
     print_record({"file": str(out), "size_bytes": size}, f"{out} ({size / 1e6:.1f} MB)", as_json=as_json)

@@ -45,10 +45,8 @@ class CallQuery(BaseModel):
     """Names of the outputs to be answered, as bbox,prob; empty: all."""
 
 
-class StageNotServed(NotFound):
+class StageNotServed(NotFound, code="STAGE_NOT_SERVED"):
     """The requirement's `unregistered services`."""
-
-    code = "STAGE_NOT_SERVED"
 
 
 async def call(request: Request) -> Response:

@@ -60,6 +60,12 @@ class Mode(StrEnum):
     """Measures each stage, model and size on each host, reports that, and finishes."""
 
 
+CANNOT_RUN, SILENCE = "Its runner cannot run: ", "No signal: "
+"""The beginnings of a reason why a job that has a plan processes nothing."""
+NO_SIGNAL = "no_signal"
+"""The flag of a job whose source delivers no picture."""
+
+
 @dataclass(frozen=True)
 class VideoJob:
     """A user's job on a video."""

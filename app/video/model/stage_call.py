@@ -41,16 +41,12 @@ _JPEG_BEGIN, _PNG_BEGIN = b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n"
 HINT = "Send multipart/form-data, as curl -F image=@file.jpg does, or JSON with the picture in base64."
 
 
-class PictureNotKept(Conflict):
+class PictureNotKept(Conflict, code="PICTURE_NOT_KEPT"):
     """The host has no longer the picture to which a call refers: it has to be sent again."""
 
-    code = "PICTURE_NOT_KEPT"
 
-
-class KeyframeNeeded(Conflict):
+class KeyframeNeeded(Conflict, code="KEYFRAME_NEEDED"):
     """The host cannot decode this frame: the stream has to begin anew with a key frame."""
-
-    code = "KEYFRAME_NEEDED"
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from app.kit.clock import from_text, now
-from app.kit.errors import ModelmillError, NotFound
+from app.kit.errors import ModelmillError
 from app.kit.text.json_values import number_in
 from app.kit.web.auth import user_of
 from app.kit.web.line_plot import Plot, over_time, round_up, time_plot, values_of
-from app.kit.web.live_fragment import fragment, reload_page, version_of
+from app.kit.web.live_fragment import fragment, reloads_when_gone, version_of
 from app.kit.web.sse import change_stream
 from app.kit.web.templates import TemplateContext, render
 from app.results.access import results_of
@@ -54,12 +54,10 @@ def job_page(request: Request) -> Response:
     )
 
 
+@reloads_when_gone
 def live(request: Request) -> Response:
     """What changes by itself. 204 when that is what the page shows already (`seen`)."""
-    try:
-        job = job_of(request)
-    except NotFound:
-        return reload_page()
+    job = job_of(request)
     return fragment(request, "video/_job_live.html", body_of(request, job, now()))
 
 
@@ -207,7 +205,7 @@ def delay_plot(points: Sequence[SeriesPoint], marks: Marks = ()) -> Plot | None:
     highest = max(values_of([limit]))
     if highest <= PEAK * top:
         top, delays = max(top, highest), {"hi": limit, **delays}
-    return time_plot(delays, top=round_up(top), marks=marks)
+    return time_plot(delays, top=round_up(top), marks=marks, is_periodic=True)
 
 
 def without_peaks(values: Sequence[float]) -> float:
@@ -220,7 +218,7 @@ def fps_plot(points: Sequence[SeriesPoint], marks: Marks = ()) -> Plot | None:
     rates = {"wanted": over_time(points, _get_planned_fps), "fps": over_time(points, _make_reader("fps"))}
     if not values_of([rates["fps"]]):
         return None
-    return time_plot(rates, top=round_up(without_peaks(values_of(rates.values()))), marks=marks)
+    return time_plot(rates, top=round_up(without_peaks(values_of(rates.values()))), marks=marks, is_periodic=True)
 
 
 def quality_plot(points: Sequence[SeriesPoint], marks: Marks = ()) -> Plot | None:
@@ -230,7 +228,7 @@ def quality_plot(points: Sequence[SeriesPoint], marks: Marks = ()) -> Plot | Non
         quality = quality_of(point.plan_result)
         return None if quality is None else 100 * quality
 
-    return time_plot({"quality": over_time(points, read)}, top=100.0, marks=marks)
+    return time_plot({"quality": over_time(points, read)}, top=100.0, marks=marks, is_periodic=True)
 
 
 def _make_reader(key: str, times: float = 1.0) -> Callable[[SeriesPoint], float | None]:

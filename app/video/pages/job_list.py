@@ -17,7 +17,7 @@ from app.kit.web.auth import user_of
 from app.kit.web.http import query
 from app.kit.web.list_page import ListQuery
 from app.kit.web.live_fragment import fragment, version_of
-from app.kit.web.sse import change_stream
+from app.kit.web.sse import changes_of
 from app.kit.web.templates import TemplateContext, render
 from app.video.access import video_of
 from app.video.model.job import JobState
@@ -44,11 +44,6 @@ def jobs(request: Request) -> Response:
 def rows(request: Request) -> Response:
     """The table again. 204 when it is what the page shows already."""
     return fragment(request, "video/_jobs_live.html", _build_context(request))
-
-
-async def events(request: Request) -> Response:
-    """`changed` when any job did: also another user's, of which it tells nothing more."""
-    return change_stream(request, CHANNEL)
 
 
 def url_of(uid: str, further: str = "") -> str:
@@ -82,5 +77,5 @@ def _build_context(request: Request) -> TemplateContext:
 ROUTES = [
     Route("/ui/video", jobs),
     Route("/ui/video/rows", rows),
-    Route("/ui/video/events", events),
+    Route("/ui/video/events", changes_of(CHANNEL)),
 ]

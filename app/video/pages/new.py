@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -18,9 +17,9 @@ from app.kit.errors import ModelmillError
 from app.kit.text.json_values import JsonObject
 from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
-from app.kit.web.editor import FORM, Draft, action_of, as_form, as_text, refuse_draft, with_retry
-from app.kit.web.forms import read_fields
+from app.kit.web.editor import FORM, Draft, action_of, as_form, with_retry
 from app.kit.web.idempotency import form_once
+from app.kit.web.page_actions import with_fields
 from app.kit.web.templates import render
 from app.video.access import video_of
 from app.video.model.constraint import LEVELS
@@ -56,15 +55,12 @@ def new(request: Request) -> Response:
     return _render_page(request, JobDraft(mode, form, new_form.to_text(new_form.body_of(form))))
 
 
-async def create(request: Request) -> Response:
-    sent = await _read_sent(request)
-    return await run_in_threadpool(_create, request, sent)
-
-
-async def preview(request: Request) -> Response:
+@with_fields(new_form.MAX_JSON, "A job")
+def preview(request: Request, sent: Mapping[str, str]) -> Response:
     """The part of the page below the choice of stages: their wires, and the body as it would be sent."""
-    sent = await _read_sent(request)
-    return await run_in_threadpool(_render_preview, request, sent)
+    kinds = kinds_of(request)
+    draft = _read_draft(sent, kinds)
+    return render(request, "video/_new_preview.html", draft=draft, missing=new_form.problems_of(draft.values, kinds))
 
 
 def nodes_of(request: Request) -> list[NodeVideos]:
@@ -97,11 +93,6 @@ def body_of_job(job: VideoJob) -> JsonObject:
     }
 
 
-async def _read_sent(request: Request) -> dict[str, str]:
-    fields = await read_fields(request, most_bytes=new_form.MAX_JSON, what="A job")
-    return {name: value.replace("\r\n", "\n") for name, value in fields.items()}
-
-
 def _read_draft(sent: Mapping[str, str], kinds: Mapping[str, StageKind]) -> JobDraft:
     form = new_form.read_form(sent, kinds)
     if sent.get("way") == JSON:
@@ -109,13 +100,8 @@ def _read_draft(sent: Mapping[str, str], kinds: Mapping[str, StageKind]) -> JobD
     return JobDraft(FORM, form, new_form.to_text(new_form.body_of(form)), new_form.problems_of(form, kinds))
 
 
-def _render_preview(request: Request, sent: Mapping[str, str]) -> Response:
-    kinds = kinds_of(request)
-    draft = _read_draft(sent, kinds)
-    return render(request, "video/_new_preview.html", draft=draft, missing=new_form.problems_of(draft.values, kinds))
-
-
-def _create(request: Request, sent: Mapping[str, str]) -> Response:
+@with_fields(new_form.MAX_JSON, "A job")
+def create(request: Request, sent: Mapping[str, str]) -> Response:
     draft = _read_draft(sent, kinds_of(request))
     action, argument = action_of(sent)
     if action == "way":
@@ -136,15 +122,14 @@ def _answer_submitted(request: Request, draft: JobDraft) -> Response:
         job = video_of(request).jobs.submit(user_of(request), submission, now=now())
     except ModelmillError as error:
         field_ = "text" if draft.mode == JSON else new_form.FIELD_OF.get(error.code, "")
-        problems = {field_: error.text}
-        return _render_page(request, refuse_draft(draft, error, problems), error.status)
+        return _render_page(request, replace(draft, error=error, problems={field_: error.text}), error.status)
     return see_other(url_of(job.uid, "?note=submitted"))
 
 
 def _switch(request: Request, draft: JobDraft, mode: str) -> JobDraft:
     """The same job the other way; stays where it is if that would lose something."""
     if mode == JSON:
-        return as_text(draft, JSON)
+        return replace(draft, mode=JSON, problems={})
     try:
         fields = new_form.fields_of(new_form.parse_body(draft.text))
     except ValueError as error:

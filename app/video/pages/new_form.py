@@ -46,6 +46,7 @@ DEFAULTS: Mapping[str, str] = {
 }
 FIELD_OF = {
     "VIDEO_NOT_FOUND": "video",
+    "VIDEO_REFUSED": "video",
     "BAD_DAG": "dag",
     "BAD_STAGE": "dag",
     "BAD_CONSTRAINT": "delay_hi",

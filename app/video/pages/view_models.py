@@ -13,7 +13,7 @@ from app.kit.web import charts
 from app.results.model.frame_result import FACTS
 from app.video.model.constraint import DEFAULT_DELAY_S, LEVELS
 from app.video.model.dag import Dag
-from app.video.model.job import JobState, Mode, VideoJob
+from app.video.model.job import CANNOT_RUN, JobState, Mode, VideoJob
 from app.video.model.plan import Role
 from app.video.service import DecisionRecord
 
@@ -107,11 +107,25 @@ class JobView:
         return len(self.placed) - in_cloud, in_cloud
 
     @property
+    def is_silent(self) -> bool:
+        """Its node does not respond, so that its state is what it last was."""
+        return not self.is_over and "offline" in self.job.flags
+
+    @property
+    def cannot_run(self) -> bool:
+        """It has a plan, and its runner does not start: the job's reason says why."""
+        return self.job.state is JobState.EXEC and self.job.reason.startswith(CANNOT_RUN)
+
+    @property
     def look(self) -> str:
         """The color of its badge."""
         job = self.job
         if job.state is JobState.DONE:
             return {"finished": "ok", "error": "bad"}.get(job.ending.value if job.ending else "", "wait")
+        if self.is_silent:
+            return "wait"
+        if self.cannot_run:
+            return "bad"
         return "busy" if job.flags else "ok" if job.state is JobState.EXEC else "wait"
 
     @property

@@ -55,6 +55,8 @@ class WhatIfRow:
 
     prediction: Prediction
     lanes: Mapping[str, str]
+    nodes: list[str]
+    """Those that stages run on, by their names, otherwise by their addresses."""
     bar: Markup
     """Its delay against the slowest's."""
     is_present: bool
@@ -216,22 +218,29 @@ def _read_number(values: Mapping[str, str], name: str, problems: Problems) -> fl
 
 def _make_rows(predictions: list[Prediction], job: VideoJob | None) -> list[WhatIfRow]:
     slowest = max((one.delay_s for one in predictions), default=1.0)
-    present = _collect_places(job.plan.to_json()["flow_mapping"]) if job is not None and job.plan is not None else None
+    present = job.plan.to_json()["flow_mapping"] if job is not None and job.plan is not None else None
     hi = job.constraint.hi if job else None
     return [
         WhatIfRow(
             one,
             view_models.lanes_of(one.flow_mapping),
+            list(dict.fromkeys(str(place.get("node") or place.get("node_ip")) for place in one.flow_mapping.values())),
             charts.bar(one.delay_s, slowest, rule=hi),
-            present is not None and _collect_places(one.flow_mapping) == present,
+            present is not None and are_same_places(one.flow_mapping, present),
             hi is not None and one.delay_s > hi,
         )
         for one in predictions
     ]
 
 
-def _collect_places(flow_mapping: Mapping[str, Mapping[str, Any]]) -> dict[str, tuple[Any, Any]]:
-    return {stage: (place.get("node_ip"), place.get("node_role")) for stage, place in flow_mapping.items()}
+def are_same_places(one: Mapping[str, Mapping[str, Any]], other: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Returns whether each stage runs on the same node, whatever its model. Nodes may share an address."""
+    return one.keys() == other.keys() and all(_is_same_place(one[stage], other[stage]) for stage in one)
+
+
+def _is_same_place(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    names = {name for place in (one, other) if (name := place.get("node"))}
+    return len(names) < 2 and all(one.get(key) == other.get(key) for key in ("node_role", "node_ip"))
 
 
 ROUTES = [

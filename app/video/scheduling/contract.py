@@ -129,7 +129,7 @@ Answer = tuple[Mapping[str, Any], Mapping[str, Mapping[str, Any]]]
 """(video_conf, flow_mapping): VideoConfAnswer, flat or by stage, and stage → PlaceAnswer."""
 
 
-PolicyState = dict[str, Any]
+PolicyState = JsonObject
 """What a policy remembers of one job, as JSON; see `Policy`."""
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from app.video.errors import BadPlan
 from app.video.scheduling.contract import DagInfo, NodeInfo, ResourceInfo
 
+HOST, CLOUD = "host", "cloud"
 HERE_FIRST = ("host", "edge", "cloud")
 CLOUD_FIRST = ("cloud", "host", "edge")
 Place = dict[str, Any]
@@ -26,6 +27,16 @@ def nodes_serving(resource_info: ResourceInfo, stage: str) -> list[NodeInfo]:
 
 def place(info: NodeInfo, model_id: int = 0) -> Place:
     return {"model_id": model_id, "node_role": info["role"], "node_ip": info["ip"], "node": info["node"]}
+
+
+def place_on(info: NodeInfo, model_id: int, dag: DagInfo, stage: str) -> Place:
+    """A stage on a node, as flow_mapping has it.
+
+    Args:
+        model_id: the largest that the stage has, where it has not so many.
+    """
+    model = min(model_id, max(0, dag["stages"][stage]["n_models"] - 1))
+    return place(info, model)
 
 
 def place_for(
@@ -80,6 +91,24 @@ def find_node(resource_info: ResourceInfo, node_ip: str, *, node: str = "", role
             raise BadPlan(f"{names} share the address {node_ip}.", hint="Say which one by its name.")
         of_role = exact
     return of_role[0]
+
+
+def node_of(place: Mapping[str, object], resource_info: ResourceInfo) -> NodeInfo:
+    """Returns the node at which a plan places a stage.
+
+    Raises:
+        ValueError: The node is not in the resource picture.
+    """
+    name, ip, role = place.get("node"), place.get("node_ip"), place.get("node_role")
+    for info in resource_info.values():
+        if info["node"] == name if name else info["ip"] == ip and info["role"] == role:
+            return info
+    raise ValueError(f"The plan names a node {name or ip} that there is not.")
+
+
+def nodes_key(mapping: Mapping[str, Mapping[str, object]]) -> str:
+    """The names of its nodes, as in corrections."""
+    return "+".join(sorted({str(place.get("node") or place["node_ip"]) for place in mapping.values()}))
 
 
 def last_plan(state: Mapping[str, Any] | None) -> Mapping[str, Any] | None:

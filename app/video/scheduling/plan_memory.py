@@ -10,7 +10,8 @@ from app.kit.text.json_values import JsonObject
 from app.video.model.plan import Encoder, VideoConf
 from app.video.model.report import PlanResult, measure_taken_fps, taken_of
 from app.video.scheduling.contract import DagInfo, Measured, NodeInfo, PolicyState, ResourceInfo
-from app.video.scheduling.predictor import HOST, LATENCY_S, OWN_LATENCY_S, Prediction, node_of, nodes_key
+from app.video.scheduling.placement import HOST, node_of, nodes_key
+from app.video.scheduling.predictor import LATENCY_S, OWN_LATENCY_S, Prediction
 
 RISE, FALL = 0.6, 0.3
 """Weights of the newest observation: slower results are trusted sooner."""

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from app.kit.errors import ModelmillError
@@ -146,7 +146,8 @@ def _find_last(planning_input: PlanningInput) -> Plan | None:
     if plan is None:
         return None
     with suppress(BadPlan):
-        return _validate(plan["video_conf"], plan["flow_mapping"], planning_input)
+        as_it_is = replace(planning_input, generator_output=None)  # perhaps beyond the source
+        return _validate(plan["video_conf"], plan["flow_mapping"], as_it_is)
     return None
 
 

@@ -5,15 +5,13 @@ The profile policy uses it to choose, and the planner's page shows it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 
-from app.video.errors import BadPlan
 from app.video.model.plan import Encoder, VideoConf
 from app.video.scheduling.contract import DagInfo, Measured, NodeInfo, ResourceInfo
-from app.video.scheduling.placement import HERE_FIRST, place_for
+from app.video.scheduling.cuts import mappings
+from app.video.scheduling.placement import CLOUD, HOST, node_of, nodes_key
 from app.video.scheduling.profile_model import ENCODE_S, H264_QUALITY, ProfileModel, compute_kept_quality
 
 OWN_LATENCY_S = 0.001
@@ -25,14 +23,12 @@ FRAME_S = 0.004
 LEAST_S = 1e-6
 """Shorter times count as this one, so that rates stay finite."""
 GUESSED_MBPS = 2.0
-MAX_CUTS = 32
 WAITS = 2.0
 """Factor on the delay that fair shares of a core would bring. Stages beside a program that computes without end had 0.4
 of a core on real nodes, which is 1.5; too low a prediction costs late frames, too high a one hardly any quality."""
 CROWDED = 1.4
 """A node where computing takes this many times as long because of others is not one to rely on."""
 BOUNDLESS_FPS = 1e6
-HOST, CLOUD = "host", "cloud"
 
 
 @dataclass(frozen=True)
@@ -102,94 +98,6 @@ def predict_cuts(
         predictor.predict(video_conf, mapping) for mapping in mappings(dag, resource_info, model_id, {CLOUD})
     ]
     return sorted(predictions, key=lambda prediction: prediction.delay_s)
-
-
-def mappings(
-    dag: DagInfo, resource_info: ResourceInfo, model_id: int, roles: frozenset[str] | set[str]
-) -> list[dict[str, dict[str, object]]]:
-    """Each way to cut the DAG between the host and one node of these roles, among nodes that are online and serve the
-    stages; first the one in which everything runs at the host. If there is none, each stage is put where it is served,
-    if at all.
-
-    Args:
-        model_id: of every stage, 0 the smallest.
-        roles: of the node that may take stages over from the host.
-
-    Returns:
-        By stage, as in flow_mapping.
-    """
-    hosts = [info for info in resource_info.values() if info["role"] == HOST and info["online"]]
-    others = [info for info in resource_info.values() if info["role"] in roles and info["online"]]
-    found_mappings: list[dict[str, dict[str, object]]] = []
-    for host in hosts[:1]:
-        found_mappings.append({stage: place_on(host, model_id, dag, stage) for stage in dag["stages"]})
-    for other in others:
-        for away in splits(dag):
-            nodes = {stage: other if stage in away else (hosts[0] if hosts else None) for stage in dag["stages"]}
-            if away and None not in nodes.values():
-                found_mappings.append(
-                    {stage: place_on(node, model_id, dag, stage) for stage, node in nodes.items() if node}
-                )
-    return [mapping for mapping in found_mappings if _is_served(mapping, resource_info)] or _by_stage(
-        dag, resource_info, model_id
-    )
-
-
-def _by_stage(dag: DagInfo, resource_info: ResourceInfo, model_id: int) -> list[dict[str, dict[str, object]]]:
-    with suppress(BadPlan):
-        places = {stage: place_for(resource_info, stage, HERE_FIRST) for stage in dag["stages"]}
-        return [
-            {stage: place_on(node_of(place, resource_info), model_id, dag, stage) for stage, place in places.items()}
-        ]
-    return []
-
-
-def nodes_key(mapping: Mapping[str, Mapping[str, object]]) -> str:
-    """The names of its nodes, as in corrections."""
-    return "+".join(sorted({str(place.get("node") or place["node_ip"]) for place in mapping.values()}))
-
-
-def place_on(info: NodeInfo, model_id: int, dag: DagInfo, stage: str) -> dict[str, object]:
-    """A stage on a node, as flow_mapping has it.
-
-    Args:
-        model_id: the largest that the stage has, where it has not so many.
-    """
-    model = min(model_id, max(0, dag["stages"][stage]["n_models"] - 1))
-    return {"model_id": model, "node_role": info["role"], "node_ip": info["ip"], "node": info["node"]}
-
-
-def splits(dag: DagInfo) -> list[frozenset[str]]:
-    """The sets of stages that may run elsewhere: with each stage all that wait for it. At most MAX_CUTS."""
-    order = [stage for stage in dag["flow"] if stage in dag["stages"]]
-    return list(islice(_iterate_splits(dag, order[::-1], frozenset()), MAX_CUTS))
-
-
-def _iterate_splits(dag: DagInfo, rest: Sequence[str], away: frozenset[str]) -> Iterator[frozenset[str]]:
-    if not rest:
-        yield away
-        return
-    stage, *others = rest
-    if all(later in away for later, facts in dag["stages"].items() if stage in facts["before"]):
-        yield from _iterate_splits(dag, others, away | {stage})
-    yield from _iterate_splits(dag, others, away)
-
-
-def _is_served(mapping: Mapping[str, Mapping[str, object]], resource_info: ResourceInfo) -> bool:
-    return all(stage in node_of(place, resource_info)["service"] for stage, place in mapping.items())
-
-
-def node_of(place: Mapping[str, object], resource_info: ResourceInfo) -> NodeInfo:
-    """Returns the node at which a plan places a stage.
-
-    Raises:
-        ValueError: The node is not in the resource picture.
-    """
-    name, ip, role = place.get("node"), place.get("node_ip"), place.get("node_role")
-    for info in resource_info.values():
-        if info["node"] == name if name else info["ip"] == ip and info["role"] == role:
-            return info
-    raise ValueError(f"The plan names a node {name or ip} that there is not.")
 
 
 class Predictor:

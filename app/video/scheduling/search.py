@@ -8,7 +8,9 @@ from typing import Any
 
 from app.video.model.plan import Encoder, VideoConf
 from app.video.scheduling.contract import DagInfo, GeneratorInfo, ResourceInfo
-from app.video.scheduling.predictor import BOUNDLESS_FPS, HOST, Prediction, Predictor, mappings, nodes_key
+from app.video.scheduling.cuts import mappings
+from app.video.scheduling.placement import HOST, nodes_key
+from app.video.scheduling.predictor import BOUNDLESS_FPS, Prediction, Predictor
 from app.video.scheduling.profile_model import QUALITY, QUALITY_OF_MODEL, compute_kept_quality
 from app.video.scheduling.source_limits import sizes_within
 

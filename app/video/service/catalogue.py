@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from datetime import datetime
 
 from app.inference.model_card import ModelCard
@@ -22,6 +22,7 @@ from app.video.model.kinds import GENERATORS, RENDER, Stage, StageKind, StageSpe
 from app.video.model.reader import NAME, NAME_RULE
 
 
+@dataclass(eq=False)
 class Catalogue:
     """Stages of the installation.
 
@@ -32,22 +33,13 @@ class Catalogue:
         note: See NodeAccess.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        models: Models,
-        *,
-        kinds: Callable[[], Mapping[str, StageKind]],
-        on_change: Callable[[], None],
-        member_of: MemberOf = Member,
-        note: Note = lambda *_: None,
-    ) -> None:
-        self.database = database
-        self.models = models
-        self.kinds = kinds
-        self.member_of = member_of
-        self.note = note
-        self.on_change = on_change
+    database: Database
+    models: Models
+    _: KW_ONLY
+    kinds: Callable[[], Mapping[str, StageKind]]
+    on_change: Callable[[], None]
+    member_of: MemberOf = Member
+    note: Note = lambda *_: None
 
     def all(self) -> list[store.StoredStage]:
         """By name."""

@@ -4,6 +4,7 @@ is gone."""
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import KW_ONLY, dataclass
 from datetime import datetime, timedelta
 
 from app.kit.clock import to_text
@@ -26,6 +27,7 @@ SWEEP_EVERY_S = 10.0
 """Interval between two passes over all jobs."""
 
 
+@dataclass(eq=False)
 class Controller:
     """Reconciles the orders of jobs and of stage hosts, and deletes old jobs.
 
@@ -34,28 +36,19 @@ class Controller:
         keep_days: How long a job that has ended is kept.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        jobs: Jobs,
-        sets: JobSets,
-        resources: Resources,
-        planning: Planner,
-        reports: Reports,
-        nodes: Nodes,
-        *,
-        processes: int,
-        keep_days: int,
-    ) -> None:
-        self.database = database
-        self.jobs = jobs
-        self.sets = sets
-        self.resources = resources
-        self.planning = planning
-        self.reports = reports
-        self.nodes = nodes
-        self.deployment = StageDeployment(database, resources, processes=processes)
-        self.keep_days = keep_days
+    database: Database
+    jobs: Jobs
+    sets: JobSets
+    resources: Resources
+    planning: Planner
+    reports: Reports
+    nodes: Nodes
+    _: KW_ONLY
+    processes: int
+    keep_days: int
+
+    def __post_init__(self) -> None:
+        self.deployment = StageDeployment(self.database, self.resources, processes=self.processes)
         self._swept_at: datetime | None = None
         self._snapshots = dict[str, NodeSnapshot]()
 

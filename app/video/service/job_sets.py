@@ -98,18 +98,19 @@ class JobSets:
 
     def _reconcile(self, one: JobSet, now: datetime) -> None:
         nodes = [node for node in self.resources.nodes.access.seen_by(one.owner) if one.selects(node)]
-        videos = [
-            (node.name, video_id)
+        videos = {
+            (node.name, video_id): bool(facts.get("refused"))
             for node in nodes
-            for video_id in videos_of(node, now).videos
+            for video_id, facts in videos_of(node, now).videos.items()
             if one.video_id in ("", video_id)
-        ]
+        }
         with self.database.read() as conn:
             changes = changes_of(videos, store.jobs_of_set(conn, one.set_id))
         for uid in changes.surplus:
             self.jobs.cancel(one.owner, uid, now=now)
         problem = ""
-        for node, video_id in changes.missing[:AT_ONCE]:
+        openable_first = sorted(changes.missing, key=videos.__getitem__)
+        for node, video_id in openable_first[:AT_ONCE]:
             try:
                 self.jobs.submit(one.owner, _make_submission(one, node, video_id), now=now, set_id=one.set_id)
             except ModelmillError as error:

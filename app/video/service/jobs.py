@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from datetime import datetime
 
 from sqlalchemy import Connection
 
 from app.kit.clock import to_text
-from app.kit.errors import BadInput, Conflict, TooMany
+from app.kit.errors import Conflict, TooMany
 from app.kit.sql import Database
+from app.kit.sql.pages import cut_page, read_cursor
 from app.model_registry.model import Usage
 from app.video import store
 from app.video.errors import JobEnded, VideoJobNotFound
@@ -25,6 +26,7 @@ from app.video.service.submission import (
     Submission,
     check_media_server,
     check_path,
+    check_source,
     checked_job,
     job_name,
     numbered,
@@ -36,6 +38,7 @@ from app.video.store import DecisionRecord, JobEvent, StoredJob
 BARRED = "Its user may no longer use this video, or its node: an administrator has changed that."
 
 
+@dataclass(eq=False)
 class Jobs:
     """Submits, changes, ends and forgets them.
 
@@ -47,26 +50,15 @@ class Jobs:
         max_per_user: How many jobs of a user may be in progress.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        catalogue: Catalogue,
-        resources: Resources,
-        *,
-        wake: Callable[[str], None],
-        announce: Callable[[str], None],
-        request_plan: Callable[[str, str], None],
-        on_forget: Sequence[Callable[[str], None]] = (),
-        max_per_user: int,
-    ) -> None:
-        self.database = database
-        self.catalogue = catalogue
-        self.resources = resources
-        self.wake = wake
-        self.announce = announce
-        self.request_plan = request_plan
-        self.on_forget = on_forget
-        self.max_per_user = max_per_user
+    database: Database
+    catalogue: Catalogue
+    resources: Resources
+    _: KW_ONLY
+    wake: Callable[[str], None]
+    announce: Callable[[str], None]
+    request_plan: Callable[[str, str], None]
+    on_forget: Sequence[Callable[[str], None]] = ()
+    max_per_user: int
 
     def submit(self, owner: str, submission: Submission, *, now: datetime, set_id: str = "") -> VideoJob:
         """Stores a new job, after an error nothing.
@@ -76,11 +68,13 @@ class Jobs:
 
         Raises:
             VideoNotFound: The user may use no such video.
+            VideoRefused: The node does not open it.
             BadDag, BadStage, BadConstraint, UnknownPolicy: See `checked_job`.
             TooMany: The user has as many jobs that have not ended as allowed.
             Conflict: The uid or the path of its broadcast is taken, or the set has a job on this video.
         """
         video = self.resources.video_of(owner, submission.node, submission.video_id, now)
+        check_source(submission.video_id, video)
         job = replace(checked_job(self.catalogue, owner, submission, video.node, now), set_id=set_id)
         if submission.restart_policy is None:
             job = replace(job, restart_policy=usual_restart_policy(job, video.videos[job.video_id]))
@@ -121,9 +115,8 @@ class Jobs:
             BadInput: The cursor was not made here.
         """
         with self.database.read() as conn:
-            rows = store.page(conn, user, store.JobFilter(state, text), before=_parse_cursor(cursor), limit=limit + 1)
-        shown = [stored.job for stored in rows[:limit]]
-        return shown, f"{shown[-1].created_at}~{shown[-1].uid}" if len(rows) > limit else None
+            rows = store.page(conn, user, store.JobFilter(state, text), before=read_cursor(cursor), limit=limit + 1)
+        return cut_page([stored.job for stored in rows], limit, lambda job: (job.created_at, job.uid))
 
     def constrain(self, user: str, uid: str, constraint: object, *, now: datetime) -> VideoJob:
         """Changes the constraint of a job. It applies from the next plan on, which is requested at once.
@@ -297,12 +290,3 @@ def _require_owned(stored: StoredJob | None, user: str, uid: str) -> StoredJob:
 
 def _format_range(lo: float, hi: float) -> str:
     return f"up to {hi:g} s" if lo < 0 else f"{lo:g} to {hi:g} s"
-
-
-def _parse_cursor(text: str | None) -> tuple[str, str] | None:
-    if not text:
-        return None
-    at, separator, uid = text.partition("~")
-    if not separator or not text.isprintable():
-        raise BadInput(f"{text[:64]!r} is no cursor.", hint="Take next_cursor of the page before.")
-    return at, uid

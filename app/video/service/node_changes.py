@@ -12,13 +12,11 @@ from sqlalchemy import Connection
 from app.kit.clock import from_text
 from app.nodes.model import OFFLINE_AFTER_S, Node, WorkerState, WorkKey
 from app.video import store
-from app.video.model.job import JOBS, JobState, VideoJob
+from app.video.model.job import CANNOT_RUN, JOBS, JobState, VideoJob
 from app.video.service.orders import can_run, job_key
 from app.video.service.reports import NODE_FLAGS, NODE_FULL, OFFLINE, UNDELIVERED
 from app.video.service.resources import host_key
 from app.video.store import StoredJob
-
-CANNOT_RUN = "Its runner cannot run: "
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 
 from app.kit.errors import BadRequest, TooLarge
@@ -31,6 +31,7 @@ class LiveStream:
     """Its bearer token."""
 
 
+@dataclass(eq=False)
 class Pictures:
     """Pictures of jobs, as nodes send them.
 
@@ -40,20 +41,12 @@ class Pictures:
         keep_clips: makes the clips of the newest events of a recorded job be fetched soon, by its uid.
     """
 
-    def __init__(
-        self,
-        jobs: Jobs,
-        nodes: Nodes,
-        snapshots: Snapshots,
-        *,
-        on_snapshot: Callable[[str, bytes, datetime], None],
-        keep_clips: Callable[[str], None],
-    ) -> None:
-        self.jobs = jobs
-        self.nodes = nodes
-        self.snapshots = snapshots
-        self.on_snapshot = on_snapshot
-        self.keep_clips = keep_clips
+    jobs: Jobs
+    nodes: Nodes
+    snapshots: Snapshots
+    _: KW_ONLY
+    on_snapshot: Callable[[str, bytes, datetime], None]
+    keep_clips: Callable[[str], None]
 
     def live(self, user: str, uid: str, *, now: datetime) -> LiveStream | None:
         """Returns where its pictures come from; None while it does not run or its node is silent."""

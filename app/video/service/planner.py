@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -28,7 +28,8 @@ from app.video.service import orders
 from app.video.service.counters import DECISION_SECONDS, DECISIONS
 from app.video.service.jobs import Jobs
 from app.video.service.planner_input import dag_info, list_unserved, numbers_only, planning_input
-from app.video.service.reports import read_plan_result, require_authorized
+from app.video.service.report_reader import read_plan_result
+from app.video.service.reports import require_authorized
 from app.video.service.resources import Resources
 from app.video.service.what_if import predictions
 from app.video.store import DecisionRecord, StoredJob
@@ -44,6 +45,7 @@ assert LIMIT_S < FAILED_GAP_S
 _READER = Reader(BadRequest)
 
 
+@dataclass(eq=False)
 class Planner:
     """Plans jobs.
 
@@ -52,20 +54,12 @@ class Planner:
         policy_runner: Gives the one that runs policies; it is made with the first plan.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        jobs: Jobs,
-        resources: Resources,
-        *,
-        send: Callable[[str, str], None],
-        policy_runner: Callable[[], PolicyRunner],
-    ) -> None:
-        self.database = database
-        self.jobs = jobs
-        self.resources = resources
-        self.send = send
-        self.policy_runner = policy_runner
+    database: Database
+    jobs: Jobs
+    resources: Resources
+    _: KW_ONLY
+    send: Callable[[str, str], None]
+    policy_runner: Callable[[], PolicyRunner]
 
     def ask(self, request: PlanRequest, *, node: str = "", user: str = "") -> None:
         """POST /node/get_plan: stores what the runner says of its source and its plan, and enqueues the scheduling.
@@ -104,7 +98,7 @@ class Planner:
         while its own node is silent: its runner asks again, and until then nobody knows what it has.
 
         Args:
-            why: What asked for it: start, period, late, fallback, node, wait, constraint, policy.
+            why: What asked for it: start, source, period, late, fallback, node, wait, constraint, policy.
 
         Returns:
             Seconds after which it is to be called again, or 0.

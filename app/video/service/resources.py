@@ -36,8 +36,8 @@ class NodeVideos:
     is_online: bool
     last_seen_at: str | None
     videos: Mapping[str, Mapping[str, str]]
-    """id → {type, name}, and where the node knows them: size (as 270x480), fps, live ("yes") and problem (why it
-    cannot be used)."""
+    """id → {type, name}, and where the node knows them: size (as 270x480), fps, live ("yes"), problem (why it
+    cannot be used) and refused ("yes": the node opens it for nobody)."""
     media_server: str = ""
     """The URL below which it broadcasts pictures, without user and password; empty: it has none."""
 

@@ -13,7 +13,7 @@ from app.kit.clock import to_text
 from app.kit.errors import BadRequest, Conflict
 from app.kit.sql import new_secret
 from app.video import store
-from app.video.errors import BadDag, BadJobName
+from app.video.errors import BadDag, BadJobName, VideoRefused
 from app.video.model.constraint import read_constraint
 from app.video.model.dag import read_dag
 from app.video.model.drawn_video import BROADCAST
@@ -118,6 +118,19 @@ def numbered(conn: Connection, job: VideoJob) -> StoredJob:
     assert match is not None
     store.claim_number(conn, int(match[1]), job.owner)
     return StoredJob(job, int(match[1]))
+
+
+def check_source(video_id: str, node: NodeVideos) -> None:
+    """Checks that the node opens the video.
+
+    Raises:
+        VideoRefused: It says that it does not.
+    """
+    facts = node.videos[video_id]
+    if facts.get("refused"):
+        raise VideoRefused(
+            f"The node {node.node!r} does not open its video {video_id!r}.", hint=facts.get("problem", "")
+        )
 
 
 def check_media_server(job: VideoJob, node: NodeVideos) -> None:

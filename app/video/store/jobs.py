@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from app.kit.sql import Event, publish
-from app.kit.sql.rows import insert_into
+from app.kit.sql.rows import insert_into, insert_new
 from app.kit.text.plain_text import json_text
 from app.results.store import forget_producers
 from app.video.model.job import TRANSITIONS, Ending, JobState, VideoJob
@@ -55,8 +55,7 @@ def claim_number(conn: Connection, number: int, owner: str) -> None:
     Raises:
         UidTaken: It was given out, and no job of this owner has it.
     """
-    insert = insert_into(conn, numbers).values(number=number).on_conflict_do_nothing().returning(numbers.c.number)
-    if conn.execute(insert).first() is None:
+    if not insert_new(conn, numbers, {"number": number}):
         theirs = sa.select(jobs.c.uid).where(jobs.c.number == number, jobs.c.owner == owner).limit(1)
         if conn.execute(theirs).first() is None:
             raise UidTaken
@@ -68,8 +67,7 @@ def add_job(conn: Connection, stored: StoredJob) -> None:
     Raises:
         UidTaken: Another job has its uid.
     """
-    insert = insert_into(conn, jobs).values(**columns_of(stored)).on_conflict_do_nothing().returning(jobs.c.uid)
-    if conn.execute(insert).first() is None:
+    if not insert_new(conn, jobs, columns_of(stored)):
         raise UidTaken
     add_event(conn, stored.job.uid, stored.job.created_at, type=stored.job.state, message="Submitted.")
 
@@ -127,7 +125,7 @@ def _notification_of(job: VideoJob, kind: str, at: str, facts: Mapping[str, Any]
     subject = f"video:{job.uid}"
     data = {"uid": job.uid, "node": job.node, "video_id": job.video_id, **facts}
     event_id = f"{subject}:{kind}" if kind == "video.ended" else f"{subject}:{kind}:{at}"
-    return Event(event_id, kind, job.owner, subject, job.uid, at, f"/ui/video/{job.uid}", data)
+    return Event(event_id, kind, job.owner, subject, job.title, at, f"/ui/video/{job.uid}", data)
 
 
 def forget(conn: Connection, uids: Collection[str]) -> None:

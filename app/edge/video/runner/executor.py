@@ -14,7 +14,7 @@ from app.edge.video.runner.frame_context import (
     DagRequirements,
     FrameContext,
     FrameFailed,
-    Outcome,
+    FrameOutcome,
     Timing,
 )
 from app.edge.video.runner.frame_transport import KEPT_THERE, H264Uplinks, OutgoingPictures
@@ -69,7 +69,7 @@ class Executor:
 
     def run(
         self, frame: CapturedFrame, plan: Plan, size: Size, *, name: str, only: frozenset[str] | None = None
-    ) -> Outcome:
+    ) -> FrameOutcome:
         """
         Args:
             frame: the frame to process.

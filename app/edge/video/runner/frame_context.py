@@ -165,7 +165,7 @@ class Timing:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class FrameOutcome:
     """The answers of the stages for a frame."""
 
     plan: Plan
@@ -208,8 +208,8 @@ class FrameContext:
             for name, value in outputs.items():
                 self.values[Reference(stage, name)] = value
 
-    def outcome(self) -> Outcome:
-        return Outcome(self.plan, self.size, self.values, self.timings)
+    def outcome(self) -> FrameOutcome:
+        return FrameOutcome(self.plan, self.size, self.values, self.timings)
 
 
 def render(needs: DagRequirements, values: Values, image: Reference, source: Picture | None, size: Size) -> Picture:

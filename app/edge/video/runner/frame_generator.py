@@ -20,8 +20,44 @@ from app.inference.frame_gate import EVERY_FRAME, FrameGate
 from app.inference.sources.frames import LazyFrame, Pace, VideoSource
 from app.video.model.plan import VideoConf
 
+RATE_S, OTHER_RATE = 3.0, 0.15
+"""Seconds over which the rate of a source is measured, and the relative difference from which it is another one."""
 STILL_ROW_S = 1.0
 """Seconds: while nothing moves, one frame is passed on per interval, because its objects are still there."""
+
+
+def is_slower(fps: float, other_fps: float) -> bool:
+    """Returns whether a rate is clearly below another one."""
+    return fps < (1 - OTHER_RATE) * other_fps
+
+
+class ArrivalRate:
+    """The frames per second that a live source gives; cameras with MJPEG name none, or a usual one.
+
+    Args:
+        clock: monotonic seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.fps = 0.0
+        """0 while unknown. It stays until another one is clearly different."""
+        self._clock, self._count = clock, 0
+        self._began: float | None = None
+
+    def begin(self) -> None:
+        """Starts a pass."""
+        self._began = None
+
+    def arrived(self) -> None:
+        now = self._clock()
+        lasted = 0.0 if self._began is None else now - self._began
+        if self._began is not None and lasted < RATE_S:
+            self._count += 1
+            return
+        fps = (self._count + 1) / lasted if 0 < lasted < 2 * RATE_S else self.fps  # otherwise there was an interruption
+        if abs(fps - self.fps) > OTHER_RATE * self.fps:
+            self.fps = float(max(1, round(fps)))
+        self._began, self._count = now, 0
 
 
 class Generator:
@@ -59,6 +95,7 @@ class Generator:
         """Number of frames that could not be read."""
         self.why_damaged = ""
         """The reason for the last of them."""
+        self.rate = ArrivalRate(clock)
         self._conf, self._clips, self._realtime, self._clock = conf, clips, realtime, clock
         self._now = conf()
         self._gate, self._time = gate, clock()
@@ -80,9 +117,11 @@ class Generator:
         if self._is_timed:
             self._pace.begin()
         self._place, self._has_read = 0, False
+        self.rate.begin()
         with closing(source.frames()) as frames:
             for lazy_frame in frames:
                 self._follow_conf()
+                self.rate.arrived()
                 yield from self._frames_of(lazy_frame)
         yield from self._whole_clip()
         if not self._has_read:

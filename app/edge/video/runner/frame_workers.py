@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from app.edge.media.picture_sizes import size_of
 from app.edge.video.runner.executor import Executor
-from app.edge.video.runner.frame_context import CapturedFrame, FrameFailed, Outcome
+from app.edge.video.runner.frame_context import CapturedFrame, FrameFailed, FrameOutcome
 from app.edge.video.runner.frame_queues import ConcurrencyLimit, FrameQueue, ReorderBuffer
 from app.edge.video.runner.resize import fit_size
 from app.video.model.plan import Encoder, Plan
@@ -74,7 +74,7 @@ class FrameResult:
     frame: CapturedFrame
     began: float
     """When its processing started, in monotonic seconds."""
-    outcome: Outcome | None = None
+    outcome: FrameOutcome | None = None
     """None for a tracked frame and for a failed one."""
     failure: FrameFailed | None = None
 

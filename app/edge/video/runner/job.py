@@ -4,6 +4,7 @@ host, its agent or the web server does, until its source ends or it is ended."""
 from __future__ import annotations
 
 import logging
+import math
 import threading
 from collections.abc import Mapping
 from dataclasses import replace
@@ -15,7 +16,7 @@ from app.edge.video.runner.agent_client import AgentClient
 from app.edge.video.runner.checkpoint import CheckpointFile
 from app.edge.video.runner.executor import Executor
 from app.edge.video.runner.frame_context import CapturedFrame, FrameFailed, needs_of
-from app.edge.video.runner.frame_generator import Generator
+from app.edge.video.runner.frame_generator import Generator, is_slower
 from app.edge.video.runner.frame_queues import FrameQueue
 from app.edge.video.runner.frame_transport import H264Uplinks
 from app.edge.video.runner.frame_workers import FailureBudget, FrameResult, FrameWorkers
@@ -38,6 +39,7 @@ from app.video.errors import BadStage
 from app.video.model.job import Ending, Mode
 from app.video.model.kinds import CLIP, StageKind
 from app.video.model.plan import Encoder, Plan, VideoConf
+from app.video.scheduling.source_limits import exceeds_source
 
 PREPARE_S = 5.0
 """Seconds for which a plan goes on while models of the next one are opened."""
@@ -116,7 +118,7 @@ class JobRunner:
             self._sampler,
             self._checkpoint,
             realtime=content.realtime,
-            source_fps=lambda: self._source.fps,
+            source_fps=self._get_source_fps,
         )
 
         # threads
@@ -162,7 +164,7 @@ class JobRunner:
         elif self.work.content.mode is Mode.PROFILE:
             threading.Thread(target=self._run_profile, name="profile", daemon=True).start()
         else:
-            self._apply(self.work, is_first=True)
+            self._apply(self.work)
             for output in self._outputs:
                 output.start()
             self._workers.start()
@@ -217,18 +219,25 @@ class JobRunner:
             self._apply(work)
         is_over = self._ending is not None or self._checkpoint.state.ending
         if not is_over and self._next_plan is None and self.work.content.mode is Mode.RUN:
-            metrics = self.metrics
-            self.requester.step(has_plan=self.plan is not None, frames=metrics.frames, late=metrics.late_in_row)
+            metrics, plan = self.metrics, self.plan
+            self.requester.step(
+                has_plan=plan is not None,
+                frames=metrics.frames,
+                late=metrics.late_in_row,
+                is_beyond_source=plan is not None and self._is_beyond_source(plan),
+            )
 
-    def _apply(self, work: RunnerWork, *, is_first: bool = False) -> None:
+    def _is_beyond_source(self, plan: Plan) -> bool:
+        """Returns whether a plan promises more than the source gives; as fast as possible, a rate is no promise."""
+        return self.work.content.realtime and exceeds_source(plan.video_conf, self._results.source_facts())
+
+    def _apply(self, work: RunnerWork) -> None:
         self.work = replace(work, folder=self.work.folder)
         self._executor.hi_s = work.content.constraint.hi
         self._client.use(work.tls)
         self._router.update(work.content.hosts)
         plan = work.content.plan
         if plan is None:
-            if is_first:
-                self._note_once("There is no plan yet: nothing is processed until there is one.")
             return
         with self._planning:
             newest = self._next_plan or self.plan
@@ -256,13 +265,19 @@ class JobRunner:
                 node = place.node or place.node_ip
                 self._note_once(f"The stages of {node} cannot be called from here: they run on {self.work.node}.")
         self.plan = plan
-        self.metrics.begin(plan.seq)
+        self.metrics.begin(plan.seq, plan.video_conf.processed_fps if self.work.content.realtime else math.inf)
         if plan.video_conf.encoder is Encoder.H264 and not self._uplinks.h264:
             self._note_once("This node cannot make H264 (libx264 is missing): pictures go as JPEG.")
         self._started.set()
 
     def _get_conf(self) -> VideoConf:
         return self.plan.video_conf if self.plan is not None else VideoConf()
+
+    def _get_source_fps(self) -> float:
+        """Frames per second of the source; 0 while unknown. A live source may name a rate that it does not keep."""
+        named = self._source.fps
+        measured = self._generator.rate.fps if self._source.is_live and self.work.content.realtime else 0.0
+        return measured if measured and (not named or is_slower(measured, named)) else named
 
     def _request_plan(self, why: str) -> bool:
         state = self._checkpoint.state
@@ -276,7 +291,7 @@ class JobRunner:
                 constraint=self.work.content.constraint.to_json(),
                 why=why,
                 number=state.asked,
-                newest=self._results.newest,
+                newest=self._results.source_facts(),
             )
         )
         if has_arrived:

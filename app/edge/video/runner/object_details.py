@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from app.edge.video.runner.frame_context import DagRequirements, Outcome
+from app.edge.video.runner.frame_context import DagRequirements, FrameOutcome
 from app.edge.video.runner.resize import Ratio, scale_keypoints, scale_masks
+from app.kit.text.json_values import JsonObject
 from app.video.model.dag import Reference
 from app.video.model.kinds import Type
 
 
-def carry_details(needs: DagRequirements, outcome: Outcome, boxes: list[list[float]]) -> Outcome:
+def carry_details(needs: DagRequirements, outcome: FrameOutcome, boxes: list[list[float]]) -> FrameOutcome:
     """Returns the outcome with these boxes instead of the tracked ones; key points and masks are shifted with theirs.
 
     Args:
@@ -35,7 +36,7 @@ def carry_details(needs: DagRequirements, outcome: Outcome, boxes: list[list[flo
     return replace(outcome, values=values)
 
 
-def details_of(needs: DagRequirements, outcome: Outcome, ratio: Ratio, place: tuple[int, int]) -> dict[str, Any]:
+def details_of(needs: DagRequirements, outcome: FrameOutcome, ratio: Ratio, place: tuple[int, int]) -> JsonObject:
     """Returns labels, scores, keypoints and masks of a row, as far as the stage of the tracked boxes has them.
 
     Args:
@@ -46,7 +47,7 @@ def details_of(needs: DagRequirements, outcome: Outcome, ratio: Ratio, place: tu
     """
     reference, boxes_are = needs.tracked_boxes, needs.kinds[needs.tracked].boxes_are
     assert reference is not None
-    stated: dict[str, Any] = {"labels": [boxes_are] * len(outcome.values[reference])} if boxes_are else {}
+    stated: JsonObject = {"labels": [boxes_are] * len(outcome.values[reference])} if boxes_are else {}
     for _, type_, values in _iterate_details(needs, outcome):
         if type_ is Type.LABELS:
             stated["labels"] = values
@@ -67,7 +68,7 @@ def _shift(mask: list[list[float]], shift: tuple[float, float]) -> list[list[flo
     return [[value + shift[at % 2] for at, value in enumerate(part)] for part in mask]
 
 
-def _iterate_details(needs: DagRequirements, outcome: Outcome) -> Iterator[tuple[Reference, Type, list[Any]]]:
+def _iterate_details(needs: DagRequirements, outcome: FrameOutcome) -> Iterator[tuple[Reference, Type, list[Any]]]:
     """Yields the outputs with one entry for each box."""
     reference = needs.tracked_boxes
     count = len(outcome.values[reference]) if reference is not None else 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import deque
@@ -10,12 +11,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from app.edge.video.runner.frame_context import Outcome, Timing
+from app.edge.video.runner.frame_context import FrameOutcome, Timing
 from app.video.model.kinds import Metric
 from app.video.model.report import PlanResult
 
 MOST_KEPT = 2000
 STOPPED_S = 2.0
+LEAST_RATE_S = 0.5
+"""Frames within a shorter time do not tell a rate."""
 SMOOTH = 0.3
 """The weight of the newest value in averages over windows."""
 LEAST_WAY_BYTES = 2000
@@ -33,9 +36,13 @@ class FrameCounts:
 
 @dataclass
 class _Sums:
-    began: float
     base: FrameCounts
+    before: float | None
+    """When the last frame before the window was processed; None: there was none since the source gives pictures."""
+    first: float = 0.0
+    """When its first frame was captured."""
     last: float = 0.0
+    """When its last one was processed."""
     timings: dict[str, list[float]] = field(default_factory=dict)
     e2e: deque[float] = field(default_factory=lambda: deque(maxlen=MOST_KEPT))
     frames: int = 0
@@ -54,18 +61,29 @@ class PlanMetrics:
         self._left_out, self._clock = left_out, clock
         self._lock = threading.Lock()
         self._seq = -1
+        self._most_fps = math.inf
+        self._fps: float | None = None
+        """The rate in the plan's last window that was long enough."""
         self._is_paused = False
-        self._sums = _Sums(clock(), left_out())
+        self._sums = _Sums(left_out(), None)
         self._quality: dict[Metric, dict[str, float]] = {}
         self._up_mbps: dict[str, float] = {}
         self.processed_in_all = 0
 
-    def begin(self, seq: int) -> None:
-        """Starts a new plan; the quality of the previous one does not count for it."""
+    def begin(self, seq: int, most_fps: float = math.inf) -> None:
+        """Starts a new plan; the quality of the previous one does not count for it.
+
+        Args:
+            seq: its number.
+            most_fps: frames per second that it has processed at most. More than that within a window are frames that
+                the window before was short of.
+        """
         with self._lock:
             self._seq = seq
+            self._most_fps = most_fps
             self._quality = {}
             self._begin_window()
+            self._fps = None
 
     def pause(self) -> None:
         """Records that there is nothing to process: earlier figures are no longer valid."""
@@ -76,6 +94,7 @@ class PlanMetrics:
         with self._lock:
             self._is_paused = False
             self._begin_window()
+            self._sums.before = self._fps = None
 
     def requested(self) -> None:
         with self._lock:
@@ -90,15 +109,18 @@ class PlanMetrics:
         """Returns how many of the newest frames in a row took longer than the constraint allows."""
         return self._sums.late_in_row
 
-    def processed(self, outcome: Outcome, e2e_s: float, hi_s: float) -> None:
+    def processed(self, outcome: FrameOutcome, e2e_s: float, hi_s: float) -> None:
         """Counts a frame, unless its plan has been replaced."""
         with self._lock:
             self.processed_in_all += 1
+            sums, now = self._sums, self._clock()
             if outcome.plan.seq != self._seq:
+                sums.before = now
                 return
-            sums = self._sums
+            if not sums.frames:
+                sums.first = now - e2e_s
             sums.frames += 1
-            sums.last = self._clock()
+            sums.last = now
             sums.e2e.append(e2e_s)
             sums.violations += e2e_s > hi_s
             sums.late_in_row = sums.late_in_row + 1 if e2e_s > hi_s else 0
@@ -147,7 +169,6 @@ class PlanMetrics:
             e2e_p95=round(p95, 6),
             frames=sums.frames,
             tracked=sums.tracked,
-            fps=round(sums.frames / max(1e-3, self._find_end(sums) - sums.began), 3),
             skipped=left_out.skipped - sums.base.skipped,
             dropped=left_out.dropped - sums.base.dropped,
             still=left_out.still - sums.base.still,
@@ -156,6 +177,8 @@ class PlanMetrics:
             fallbacks=sums.fallbacks,
             plan_seq=self._seq,
         )
+        if (fps := self._measure_fps(sums)) is not None:
+            result["fps"] = round(fps, 3)
         if self._up_mbps:
             result["up_mbps"] = {node: round(value, 3) for node, value in self._up_mbps.items()}
         if self._quality.get(Metric.IOU):
@@ -164,13 +187,19 @@ class PlanMetrics:
             result["mae"] = {stage: round(value, 3) for stage, value in self._quality[Metric.MAE].items()}
         return result
 
-    def _find_end(self, sums: _Sums) -> float:
-        """Returns the time of the last frame; now if frames have stopped coming."""
+    def _measure_fps(self, sums: _Sums) -> float | None:
+        """Returns the rate at which frames follow each other, until now if they have stopped coming; None: not known
+        yet. How soon after the start of the window the first one comes does not matter."""
         now = self._clock()
-        return sums.last if now - sums.last < STOPPED_S else now
+        end = sums.last if now - sums.last < STOPPED_S else now
+        start, followers = (sums.first, sums.frames - 1) if sums.before is None else (sums.before, sums.frames)
+        return min(followers / (end - start), self._most_fps) if end - start >= LEAST_RATE_S else self._fps
 
     def _begin_window(self) -> None:
-        self._sums = _Sums(self._clock(), self._left_out())
+        sums = self._sums
+        if sums.frames:
+            self._fps = self._measure_fps(sums)
+        self._sums = _Sums(self._left_out(), sums.last if sums.frames else sums.before)
 
     def _note_bandwidth(self, timing: Timing) -> None:
         if timing.sent < LEAST_WAY_BYTES or timing.way_s <= 0:

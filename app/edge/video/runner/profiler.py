@@ -12,7 +12,7 @@ from typing import Any
 
 from app.edge.media.picture_sizes import resize_picture, size_of
 from app.edge.video.runner.executor import Executor
-from app.edge.video.runner.frame_context import CapturedFrame, FrameContext, FrameFailed, Outcome
+from app.edge.video.runner.frame_context import CapturedFrame, FrameContext, FrameFailed, FrameOutcome
 from app.edge.video.runner.frame_generator import Generator
 from app.edge.video.runner.frame_transport import OutgoingPictures
 from app.edge.video.runner.quality import RESOLUTION, as_quality, golden_plan, score_stage
@@ -42,7 +42,7 @@ class ProfileSample:
     """A frame on which stages are measured."""
 
     frame: CapturedFrame
-    golden: Outcome
+    golden: FrameOutcome
     """The answers of the biggest models at full size."""
 
 
@@ -57,6 +57,7 @@ class ProfileCase:
     host: StageHost
 
 
+@dataclass(eq=False)
 class Profiler:
     """Measures each case on frames of the job's own video.
 
@@ -65,15 +66,10 @@ class Profiler:
         stopping: set when it has to end.
     """
 
-    def __init__(
-        self,
-        work: RunnerWork,
-        executor: Executor,
-        report: Callable[[Sequence[JsonObject], float], None],
-        stopping: threading.Event,
-    ) -> None:
-        """Measures nothing yet."""
-        self._work, self._executor, self._report, self._stopping = work, executor, report, stopping
+    work: RunnerWork
+    executor: Executor
+    report: Callable[[Sequence[JsonObject], float], None]
+    stopping: threading.Event
 
     def run(self) -> None:
         """Measures all cases.
@@ -85,39 +81,39 @@ class Profiler:
         samples = self._load_samples()
         cases = list(self._cases(size_of(samples[0].frame.picture)))
         for place, case in enumerate(cases):
-            if self._stopping.is_set():
+            if self.stopping.is_set():
                 return
             row = self._measure(case, samples)
-            self._report([row.to_json()] if row else [], (place + 1) / max(1, len(cases)))
+            self.report([row.to_json()] if row else [], (place + 1) / max(1, len(cases)))
 
     def _load_samples(self) -> list[ProfileSample]:
-        source, _, live = open_video_source(self._work.source)
-        is_clip = self._executor.needs.dag.generator == CLIP.name
+        source, _, live = open_video_source(self.work.source)
+        is_clip = self.executor.needs.dag.generator == CLIP.name
         conf = VideoConf(fps=120.0, nskip=STEP - 1, ntracking=1 if is_clip else 0)
         generator = Generator(lambda: conf, clips=is_clip, realtime=False, live=live)
         frames = itertools.islice((frame for frame in generator.one_pass(source) if not frame.tracked), FRAMES)
         return [ProfileSample(frame, self._golden(frame)) for frame in frames]
 
-    def _golden(self, frame: CapturedFrame) -> Outcome:
+    def _golden(self, frame: CapturedFrame) -> FrameOutcome:
         """Returns the reference answers. Waits for unreachable hosts; raises Unavailable after a while."""
         plan = Plan(0, VideoConf(), {})
         why = ""
         for _ in range(MOST_TRIES):
             try:
-                whole = golden_plan(self._executor, plan)
+                whole = golden_plan(self.executor, plan)
                 size = fit_size(size_of(frame.picture), RESOLUTION)
-                return self._executor.run(frame, whole, size, name=f"profile-{frame.n_loop}-golden")
+                return self.executor.run(frame, whole, size, name=f"profile-{frame.n_loop}-golden")
             except FrameFailed as failure:
                 why = str(failure)
-                if self._stopping.wait(PAUSE_S):
+                if self.stopping.wait(PAUSE_S):
                     break
         raise Unavailable(f"The stages cannot be run: {why}.", hint="Look at the host of the stages.")
 
     def _cases(self, source: tuple[int, int]) -> Iterator[ProfileCase]:
         """Yields the cases. Sizes above the source's own would repeat the previous one."""
-        needs = self._executor.needs
-        stages = {stage.name: stage for stage in self._work.content.stages}
-        for host in self._executor.router.hosts:
+        needs = self.executor.needs
+        stages = {stage.name: stage for stage in self.work.content.stages}
+        for host in self.executor.router.hosts:
             for name in needs.dag.stages:
                 for model_id, model in _models(stages[name]):
                     seen: set[tuple[int, int]] = set()
@@ -131,7 +127,7 @@ class Profiler:
         """Measures a case; None if the host answered none of the samples."""
         delays, sizes, scores = [], [], []
         for sample in samples:
-            if self._stopping.is_set():
+            if self.stopping.is_set():
                 return None
             try:
                 delay_s, size, score = self._compute(case, sample)
@@ -157,14 +153,14 @@ class Profiler:
 
     def _compute(self, case: ProfileCase, sample: ProfileSample) -> tuple[float, int, float | None]:
         """Returns seconds of computing, size in bytes as JPEG, and quality."""
-        needs, golden = self._executor.needs, sample.golden
+        needs, golden = self.executor.needs, sample.golden
         size = fit_size(size_of(sample.frame.picture), case.resolution)
         name = f"profile-{sample.frame.n_loop}-{case.resolution}-{case.stage}-{case.model_id}"
         place = StagePlace(case.model_id, Role(case.host.role), case.host.ip, case.host.node)
         context = FrameContext(needs, Plan(0, VideoConf(), {case.stage: place}), name, size)
         context.values |= self._inputs(case.stage, sample, size)
         inputs = context.inputs_of(case.stage)
-        answer = self._executor.call(context, case.stage, case.model_id, case.host, inputs)
+        answer = self.executor.call(context, case.stage, case.model_id, case.host, inputs)
         for field, value in answer.outputs.items():
             context.values[Reference(case.stage, field)] = value
         result = score_stage(needs, case.stage, context.values, golden.values, ratio_of(size, golden.size))
@@ -174,7 +170,7 @@ class Profiler:
 
     def _inputs(self, stage: str, sample: ProfileSample, size: tuple[int, int]) -> dict[Reference, Any]:
         """Returns the reference answers of all other stages, as if they were computed at this size."""
-        needs, ratio = self._executor.needs, ratio_of(sample.golden.size, size)
+        needs, ratio = self.executor.needs, ratio_of(sample.golden.size, size)
         values: dict[Reference, Any] = {}
         for reference, value in sample.golden.values.items():
             if reference.source == stage:

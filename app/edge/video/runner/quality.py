@@ -14,7 +14,7 @@ import numpy as np
 
 from app.edge.media.picture_sizes import size_of
 from app.edge.video.runner.executor import Executor
-from app.edge.video.runner.frame_context import CapturedFrame, DagRequirements, FrameFailed, Outcome, Values
+from app.edge.video.runner.frame_context import CapturedFrame, DagRequirements, FrameFailed, FrameOutcome, Values
 from app.edge.video.runner.resize import SAME, Ratio, fit_size, ratio_of, scale_boxes, scale_values
 from app.edge.video.stages.detection import to_drawn_boxes
 from app.inference.agreement import likeness
@@ -151,7 +151,7 @@ class Candidate:
     """A processed frame to compare."""
 
     frame: CapturedFrame
-    outcome: Outcome
+    outcome: FrameOutcome
 
 
 class ReferenceSampler:
@@ -185,7 +185,7 @@ class ReferenceSampler:
         if self._stages:
             self._thread.start()
 
-    def offer(self, frame: CapturedFrame, outcome: Outcome) -> bool:
+    def offer(self, frame: CapturedFrame, outcome: FrameOutcome) -> bool:
         """Offers a processed frame. True: it will be compared."""
         with self._changed:
             self._seen += 1

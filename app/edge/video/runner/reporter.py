@@ -164,26 +164,32 @@ class PlanRequester:
         self._send, self._clock = send, clock
         self._at = -self.START_S
         self._has_fallen = False
+        self._has_told_source = False
 
     def fell_back(self) -> None:
         self._has_fallen = True
 
-    def step(self, *, has_plan: bool, frames: int, late: int) -> None:
+    def step(self, *, has_plan: bool, frames: int, late: int, is_beyond_source: bool = False) -> None:
         """
         Args:
             has_plan: whether there is a current plan.
             frames: the number of frames processed since the last request.
             late: how many of the newest of them in a row violate the constraint. A link that falls lets few frames
                 through, so these are not waited for.
+            is_beyond_source: whether the plan has a higher rate or a larger size than the source: it was made before
+                the source was opened.
         """
         now = self._clock()
-        why = self._explain(has_plan=has_plan, frames=frames, late=late)
+        self._has_told_source = self._has_told_source and is_beyond_source
+        is_to_tell = has_plan and is_beyond_source and not self._has_told_source
+        why = "source" if is_to_tell else self._explain(has_plan=has_plan, frames=frames, late=late)
         wait_s = self.LEAST_S if has_plan else self.START_S
         if not why or now - self._at < wait_s:
             return
         self._at = now
         if self._send(why):
             self._has_fallen = self._has_fallen and why != "fallback"
+            self._has_told_source = self._has_told_source or why == "source"
 
     def _explain(self, *, has_plan: bool, frames: int, late: int) -> str:
         if not has_plan:

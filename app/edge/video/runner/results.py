@@ -16,7 +16,7 @@ from PIL import Image
 
 from app.edge.media.picture_sizes import Size, size_of
 from app.edge.video.runner.checkpoint import CheckpointFile
-from app.edge.video.runner.frame_context import CapturedFrame, DagRequirements, Outcome, counts_of
+from app.edge.video.runner.frame_context import CapturedFrame, DagRequirements, FrameOutcome, counts_of
 from app.edge.video.runner.frame_workers import FrameResult
 from app.edge.video.runner.object_details import carry_details, details_of
 from app.edge.video.runner.plan_metrics import PlanMetrics
@@ -124,8 +124,7 @@ class FrameResults:
         source_fps: frames per second of the source; 0 while unknown.
 
     Attributes:
-        newest: {seq, bytes, objects} of the last frame, with width and height of its processed part, and the fps of the
-            source: the generator_output for policies.
+        newest: {seq, bytes, objects} of the last frame, with width and height of its processed part.
     """
 
     def __init__(
@@ -144,7 +143,7 @@ class FrameResults:
         self._renderer, self._sampler, self._realtime, self._source_fps = renderer, sampler, realtime, source_fps
         self._checkpoint = checkpoint
         self.newest: JsonObject = {}
-        self._last: Outcome | None = None
+        self._last: FrameOutcome | None = None
         self._tracker = Tracker()
 
     def take(self, result: FrameResult, hi_s: float) -> None:
@@ -159,7 +158,7 @@ class FrameResults:
         else:
             self._handle_tracked(result)
 
-    def _handle_processed(self, result: FrameResult, outcome: Outcome, hi_s: float) -> None:
+    def _handle_processed(self, result: FrameResult, outcome: FrameOutcome, hi_s: float) -> None:
         frame = result.frame
         boxes = self._boxes_of(outcome)
         e2e_s = self._measure_since(result)
@@ -189,7 +188,9 @@ class FrameResults:
     def _measure_since(self, result: FrameResult) -> float:
         return time.monotonic() - (result.frame.captured if self._realtime else result.began)
 
-    def _publish(self, result: FrameResult, outcome: Outcome, boxes: list[list[float]] | None, e2e_s: float) -> None:
+    def _publish(
+        self, result: FrameResult, outcome: FrameOutcome, boxes: list[list[float]] | None, e2e_s: float
+    ) -> None:
         frame = result.frame
         row: JsonObject = {
             **counts_of(self._needs, outcome.values),
@@ -225,7 +226,6 @@ class FrameResults:
             "objects": len(boxes) if boxes is not None else 0,
             "width": width,
             "height": height,
-            **self._measure_rate(),
         }
         values = {**outcome.values, self._needs.track_ids: row["ids"]} if "ids" in row else outcome.values
         self._renderer.show(PreviewScene(frame, values, outcome.size))
@@ -235,10 +235,12 @@ class FrameResults:
         at_s = row["at"] if self._realtime or frame.at is None else frame.at
         return self._checkpoint.objects.add_ids(row, frame.source_size, at_s)
 
-    def _measure_rate(self) -> dict[str, float]:
+    def source_facts(self) -> JsonObject:
+        """Returns `newest` with the fps of the source, which is known before its first frame is processed: the
+        generator_output for policies."""
         fps = self._source_fps()
-        return {"fps": round(fps, 3)} if fps else {}
+        return {**self.newest, "fps": round(fps, 3)} if fps else self.newest
 
-    def _boxes_of(self, outcome: Outcome) -> list[list[float]] | None:
+    def _boxes_of(self, outcome: FrameOutcome) -> list[list[float]] | None:
         reference = self._needs.tracked_boxes
         return None if reference is None else outcome.values.get(reference)

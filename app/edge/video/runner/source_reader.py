@@ -15,7 +15,7 @@ from app.inference.errors import SourceUnusable
 from app.inference.sources import open_video_source
 from app.inference.sources.factory import is_live
 from app.inference.sources.frames import VideoSource
-from app.video.model.job import Ending, RestartPolicy
+from app.video.model.job import NO_SIGNAL, Ending, RestartPolicy
 
 
 class JobSource:
@@ -40,10 +40,6 @@ class JobSource:
     def fps(self) -> float:
         """Returns the frames per second of the source itself; 0 while unknown."""
         return self._opened.fps if self._opened is not None else 0.0
-
-
-NO_SIGNAL = "no_signal"
-"""The flag of a job during an outage."""
 
 
 class Outage:

@@ -40,6 +40,7 @@ from app.kit.observability.logs import Format, Level, configure
 from app.kit.process.child_protocol import receive, send
 from app.kit.sandbox.errors import StageFailed
 from app.kit.sandbox.kernel import die_with_parent
+from app.kit.text.json_values import JsonObject
 from app.kit.text.plain_text import OUT_OF_MEMORY, reason_of
 
 MOST_MEMORY = 2 << 30
@@ -150,12 +151,12 @@ def _read_pictures(described: Sequence[FieldPictures], rest: Iterator[bytes | me
     return inputs
 
 
-def _make_failed(error: BaseException) -> dict[str, Any]:
+def _make_failed(error: BaseException) -> JsonObject:
     is_memory = isinstance(error, MemoryError)
     return _make_refusal(OUT_OF_MEMORY if is_memory else f"{type(error).__name__}: {reason_of(error)}")
 
 
-def _make_refusal(text: str) -> dict[str, Any]:
+def _make_refusal(text: str) -> JsonObject:
     error = StageFailed(text)
     return {"error": {**error.to_dict(), "status": error.status}}
 

@@ -7,9 +7,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, NotRequired, TypedDict
 
+from app.kit.text.json_values import JsonObject
+
 
 class ModelOnDisk(TypedDict):
-    card: dict[str, Any]
+    card: JsonObject
     """A ModelCard as JSON."""
     path: str
     twin: str

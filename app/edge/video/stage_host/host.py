@@ -20,7 +20,6 @@ from app.edge.work_file import path_from_environment
 from app.edge.worker_server import serve
 from app.kit.network.tls import Credentials
 
-KEEP_ALIVE_S = 75
 logger = logging.getLogger(__name__)
 
 
@@ -46,7 +45,6 @@ class StageHostProgram:
             host=self.work.host,
             port=self.work.port,
             lifespan=True,
-            keep_alive_s=KEEP_ALIVE_S,
             tls=self._tls if self.work.is_encrypted else None,
         )
 

@@ -11,6 +11,7 @@ import base64
 import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from starlette.applications import Starlette
@@ -63,33 +64,24 @@ class BearerGuard:
         await self.app(scope, receive, send)
 
 
+@dataclass(eq=False, repr=False)
 class StageServer:
     """The stages of a node behind HTTP.
 
     Args:
         pool: the processes that compute.
         pictures: kept for stages that come after.
-        served: what is served at first.
         secret: that callers from other machines send.
         node: name of this one.
     """
 
-    def __init__(
-        self,
-        pool: StagePool,
-        pictures: PictureCache,
-        metrics: HostMetrics,
-        served: ServedStages,
-        secret: str,
-        node: str,
-    ) -> None:
-        self.pool = pool
-        self.pictures = pictures
-        self.metrics = metrics
-        self.served = served
-        """What is served now; the host replaces it."""
-        self.secret = secret
-        self.node = node
+    pool: StagePool
+    pictures: PictureCache
+    metrics: HostMetrics
+    served: ServedStages
+    """What is served now; the host replaces it."""
+    secret: str
+    node: str
 
     def application(self, lifespan: Any) -> Starlette:
         call, probe = _with_refusals(self.call), _with_refusals(self.probe)

@@ -16,6 +16,7 @@ from app.inference.prediction import Box, Decoder, Picture, details_of
 from app.inference.predictor import Predictor, open_predictor
 from app.inference.region import Crop
 from app.kit.errors import ModelmillError
+from app.kit.text.json_values import JsonObject
 from app.video.model.kinds import Metric, StageKind, Type
 
 FACE_SCORE, OBJECT_SCORE = 0.6, 0.4
@@ -152,7 +153,7 @@ def _format_count(label: str, classes: frozenset[str]) -> str:
     return label.lower() if classes else label
 
 
-def _write_boxes(boxes: Sequence[Box]) -> dict[str, Any]:
+def _write_boxes(boxes: Sequence[Box]) -> JsonObject:
     """bbox and prob as the requirement has them."""
     return {
         "bbox": [[round(v, 2) for v in (box.x1, box.y1, box.x2, box.y2)] for box in boxes],

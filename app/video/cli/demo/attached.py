@@ -10,7 +10,7 @@ from pathlib import Path
 
 from app.kit.cli.command import CannotStart, Exit
 from app.kit.errors import ModelmillError
-from app.standalone.demonstration import Say, remove_models_and_nodes, until_ended
+from app.standalone.demonstration import Say, remove_each, remove_models_and_nodes, until_ended
 from app.standalone.nodes import run_attached_nodes
 from app.video.cli.demo.catalogue import SAMPLE, add_stages
 from app.video.cli.demo.deployment import CLOUD, EDGE, node_parts, videos_of
@@ -40,7 +40,7 @@ def demonstrate_at(url: str) -> Exit:
 
 
 def _demonstrate(url: str, say: Say) -> None:
-    _remove(url)
+    _remove(url, say)
     with ExitStack() as stack:
         say("Drawing a clip: four heads that turn and nod, and somebody who walks past. Making models that find them.")
         sample = make_sample(None, stack, has_walker=True)
@@ -89,13 +89,11 @@ def _end(client: VideoClient, uid: str) -> None:
         client.delete(uid)
 
 
-def _remove(url: str) -> None:
+def _remove(url: str, say: Say) -> None:
     """All of it, also what a demonstration left that was killed."""
     with VideoClient(url) as client:
         for job in list(client.jobs(q=f"{PREFIX}{EDGE}")):
             _end(client, str(job["uid"]))
         ours = [stage["name"] for stage in client.stages() if _is_ours(stage)]
-        for name in ours:
-            with suppress(ModelmillError):
-                client.remove_stage(name)
-    remove_models_and_nodes(url, SAMPLE.decoders, [f"{PREFIX}{name}" for name in (CLOUD, EDGE)])
+        remove_each("stage", ours, client.remove_stage, say)
+    remove_models_and_nodes(url, SAMPLE.decoders, [f"{PREFIX}{name}" for name in (CLOUD, EDGE)], say)

@@ -69,7 +69,7 @@ def running_deployment(ports: Ports, *, videos: Videos, data: Path | None, notic
         ports: the requirement's.
         videos: of the edge node.
         data: where everything is stored; None: in a folder that is removed at the end.
-        notice: is told what happens to the processes.
+        notice: receives the events of the processes.
 
     Raises:
         CannotStart: A port is taken, or a process did not start.

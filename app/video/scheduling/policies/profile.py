@@ -20,9 +20,10 @@ from app.video.scheduling.contract import (
     ResourceInfo,
 )
 from app.video.scheduling.lateness import Lateness, lateness_of, takes_computing
+from app.video.scheduling.placement import HOST, node_of, place_on
 from app.video.scheduling.plan_history import PERIODS, PlanHistory
 from app.video.scheduling.plan_memory import PlanMemory, PlanOutcome, conf_of
-from app.video.scheduling.predictor import HOST, Prediction, Predictor, node_of, others_of, place_on
+from app.video.scheduling.predictor import Prediction, Predictor, others_of
 from app.video.scheduling.profile_model import ProfileModel
 from app.video.scheduling.search import (
     SENDING_GAIN,

@@ -107,6 +107,7 @@ def test_an_added_camera_is_told_with_what_speaks_against_it_and_no_more(tmp_pat
     assert told["1000"] == {"type": "hall", "name": "a.mp4", "size": "64x48", "fps": "12"}
     assert told["1001"]["problem"] == "none.mp4 is not there"
     assert told["1002"]["name"] == "rtsp://camera/1" and "does not offer this source" in told["1002"]["problem"]
+    assert told["1002"]["refused"] == "yes" and "refused" not in told["1001"]
     changed, _ = added.changed("1000", type=None, source=str(tmp_path / "none.mp4"))
     cameras.replace_added(changed.to_json())
     assert videos.told()["1000"]["problem"] == "none.mp4 is not there", "what was known of the source before is gone"

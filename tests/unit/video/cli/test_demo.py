@@ -48,6 +48,7 @@ def target() -> Iterator[tuple[str, int]]:
 
 
 # relays
+@pytest.mark.slow
 def test_a_relay_passes_on_what_comes_from_either_side(target: tuple[str, int]) -> None:
     ports, body = (free_port(), free_port()), bytes(range(256)) * 20_000
     with running_relays([Relay(port, target, "--x") for port in ports]), httpx.Client(trust_env=False) as client:

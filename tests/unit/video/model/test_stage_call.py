@@ -43,6 +43,7 @@ def test_a_call_comes_back_as_it_went(call: Call) -> None:
     assert unpack_call("s", *pack_call(call)) == call
 
 
+@pytest.mark.slow
 @given(data=some.binary(max_size=3000), fields=some.dictionaries(some.text(max_size=8), some.integers(), max_size=3))
 def test_any_bytes_come_back(data: bytes, fields: dict[str, int]) -> None:
     fields.pop("model_id", None)

@@ -97,6 +97,7 @@ def asked(policy_runner: PolicyRunner, policy: str, **changes: Any) -> Decision:
     return policy_runner.decide(a_question(policy, state=state, **changes))
 
 
+@pytest.mark.slow
 def test_a_plan_of_ones_own_policy_is_taken(policy_runner: PolicyRunner) -> None:
     decision = asked(policy_runner, "good")
     assert decision.outcome == "new" and decision.plan is not None
@@ -104,6 +105,14 @@ def test_a_plan_of_ones_own_policy_is_taken(policy_runner: PolicyRunner) -> None
     place = decision.plan.flow_mapping["face_alignment"]
     assert (place.node, place.node_ip, place.node_role) == ("cloud0", "10.0.0.2", Role.CLOUD)
     assert decision.state == {"own": 1} and decision.took_ms >= 0 and len(decision.inputs_hash) == 64
+
+
+def test_a_plan_that_stays_is_limited_to_the_source_once_that_is_known(policy_runner: PolicyRunner) -> None:
+    decision = asked(policy_runner, "fixed", generator_output={"fps": 12.0})
+    assert decision.outcome == "new" and decision.plan is not None and decision.plan.video_conf.fps == 12.0
+    limited = {**last_plan(), "video_conf": decision.plan.video_conf.to_json()}
+    again = asked(policy_runner, "fixed", state={"last_plan": limited}, generator_output={"fps": 12.0})
+    assert (again.outcome, again.plan) == ("same", None)
 
 
 def test_the_same_plan_again_is_said_to_be_the_same(policy_runner: PolicyRunner) -> None:
@@ -205,6 +214,7 @@ def test_where_no_plan_is_possible_that_is_said(policy_runner: PolicyRunner) -> 
         assert "There is no other plan: No node that is online serves face_alignment." in decision.reason
 
 
+@pytest.mark.slow
 def test_one_child_serves_all_and_another_takes_its_place(policy_runner: PolicyRunner) -> None:
     first = asked(policy_runner, "shows_process").reason
     assert first != str(os.getpid())

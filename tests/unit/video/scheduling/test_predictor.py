@@ -8,16 +8,15 @@ import pytest
 
 from app.video.model.plan import Encoder, VideoConf
 from app.video.scheduling.contract import DagInfo, Measured
+from app.video.scheduling.cuts import mappings, splits
 from app.video.scheduling.predictor import (
     FRAME_S,
     GUESSED_MBPS,
     LATENCY_S,
     OWN_LATENCY_S,
     Prediction,
-    mappings,
     predict,
     predict_cuts,
-    splits,
 )
 from app.video.scheduling.profile_model import ENCODE_S, GUESSED_S, JPEG_BYTES, ProfileModel, compute_kept_quality
 from tests.harness.video.simulated_job import DAG, fixed_plan, node, profile, resources, service_s

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.edge.video.runner.frame_context import DagRequirements, FrameFailed, Outcome, needs_of
+from app.edge.video.runner.frame_context import DagRequirements, FrameFailed, FrameOutcome, needs_of
 from app.edge.video.runner.object_details import carry_details, details_of
 from app.edge.video.runner.quality import score_stage
 from app.edge.video.runner.resize import scale_values
@@ -32,9 +32,9 @@ def needs() -> DagRequirements:
     return needs_of(read_dag(DAG), {STAGE: kinds()[STAGE]})
 
 
-def outcome(**values: Any) -> Outcome:
+def outcome(**values: Any) -> FrameOutcome:
     plan = Plan(0, VideoConf(), {}, "")
-    return Outcome(plan, (64, 64), {Reference(STAGE, name): value for name, value in values.items()}, {})
+    return FrameOutcome(plan, (64, 64), {Reference(STAGE, name): value for name, value in values.items()}, {})
 
 
 def test_a_row_has_key_points_in_pixels_of_the_source() -> None:
@@ -122,6 +122,6 @@ def test_boxes_of_a_kind_without_labels_are_of_the_class_that_it_names() -> None
         },
     }
     values = {Reference(stage, "bbox"): [BOX, BOX], Reference(stage, "prob"): [0.9, 0.8]}
-    detected = Outcome(Plan(0, VideoConf(), {}, ""), (64, 64), values, {})
+    detected = FrameOutcome(Plan(0, VideoConf(), {}, ""), (64, 64), values, {})
     row = details_of(needs_of(read_dag(dag), {stage: kinds()[stage]}), detected, (1.0, 1.0), (0, 0))
     assert row == {"labels": ["face", "face"], "scores": [0.9, 0.8]}

@@ -13,7 +13,7 @@ import numpy as np
 from app.edge.object_follower import RESERVED_IDS
 from app.edge.video.runner.checkpoint import CheckpointFile
 from app.edge.video.runner.executor import Executor
-from app.edge.video.runner.frame_context import CapturedFrame, Outcome, needs_of
+from app.edge.video.runner.frame_context import CapturedFrame, FrameOutcome, needs_of
 from app.edge.video.runner.frame_workers import FrameResult
 from app.edge.video.runner.plan_metrics import FrameCounts, PlanMetrics
 from app.edge.video.runner.preview import PreviewRenderer, PreviewScene, PreviewStream, draw_scene
@@ -81,7 +81,7 @@ class Runner:
         if self.needs.tracked == "detection":
             values["label"] = ["person"] * len(boxes)
         references = {Reference(self.needs.tracked, name): value for name, value in values.items()}
-        outcome = Outcome(Plan(0, VideoConf(), {}, ""), (320, 180), references, {})
+        outcome = FrameOutcome(Plan(0, VideoConf(), {}, ""), (320, 180), references, {})
         frame = CapturedFrame(n_loop, PICTURE, n_loop / 10, time.monotonic())
         self.results.take(FrameResult(frame, time.monotonic(), outcome), 1.0)
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from app.edge.video.runner.checkpoint import CheckpointFile
-from app.edge.video.runner.frame_context import DagRequirements, FrameFailed, Outcome, Timing, needs_of
+from app.edge.video.runner.frame_context import DagRequirements, FrameFailed, FrameOutcome, Timing, needs_of
 from app.edge.video.runner.frame_queues import ConcurrencyLimit, FrameQueue, ReorderBuffer
 from app.edge.video.runner.frame_transport import OutgoingPictures
 from app.edge.video.runner.frame_workers import MOST_IN_A_ROW, MOST_S, FailureBudget
@@ -164,10 +164,10 @@ def test_a_stage_may_fail_for_a_while() -> None:
     assert not any(faults.failed(away) for _ in range(100))
 
 
-def outcome(seq: int, delay_s: float) -> Outcome:
+def outcome(seq: int, delay_s: float) -> FrameOutcome:
     place = StagePlace(0, Role.CLOUD, "10.0.0.2", "cloud-1")
     timing = Timing("cloud-1", delay_s, delay_s / 2, 0.0, way_s=0.1, sent=12_500)
-    return Outcome(Plan(seq, VideoConf(), {"s": place}), (4, 4), {}, {"s": timing})
+    return FrameOutcome(Plan(seq, VideoConf(), {"s": place}), (4, 4), {}, {"s": timing})
 
 
 def test_means_are_of_the_plan_in_force_since_it_was_last_asked_for() -> None:
@@ -198,14 +198,64 @@ def test_means_are_of_the_plan_in_force_since_it_was_last_asked_for() -> None:
     assert metrics.result() is None
 
 
+def test_the_rate_is_of_frames_that_follow_each_other_however_soon_after_a_request_they_come() -> None:
+    now = [0.0]
+    metrics = PlanMetrics(FrameCounts, lambda: now[0])
+
+    def measure(*processed: float, seq: int = 1, waited_s: float = 0.0, until: float = 0.0) -> float | None:
+        for at in processed:
+            now[0] = at
+            metrics.processed(outcome(seq, 0.1), waited_s, 0.5)
+        now[0] = max(now[0], until)
+        result = metrics.result()
+        assert result is not None
+        return result.get("fps")
+
+    metrics.begin(1)
+    assert measure(10.0) is None, "one frame has no rate"
+    assert measure(10.1, 10.2) is None, "too short a time"
+    assert measure(10.3, 10.4, 10.5) == pytest.approx(10)
+    now[0] = 10.59
+    metrics.requested()
+    assert measure(10.6) == pytest.approx(10), "the rate before, until there is a new one"
+    assert measure(10.8, 11.0) == pytest.approx(6)
+    metrics.begin(2)
+    metrics.processed(outcome(1, 0.1), 0.1, 0.5)
+    assert measure(11.2, seq=2) is None, "of another plan"
+    assert measure(11.4, 11.6, seq=2) == pytest.approx(5)
+    assert measure(seq=2, until=15.0) == pytest.approx(3 / 4), "none has come for a while"
+    metrics.pause()
+    metrics.resume()
+    assert measure(60.4, waited_s=0.4, seq=2) is None
+    assert measure(60.41, 60.42, 60.5, seq=2) == pytest.approx(6), "those that waited for the first one"
+
+
+def test_no_more_frames_are_counted_a_second_than_the_plan_takes() -> None:
+    """Two completions follow more quickly than the source gives frames when the first of them was late."""
+    now = [0.0]
+    metrics = PlanMetrics(FrameCounts, lambda: now[0])
+    metrics.begin(1, 12.0)
+    for at in (0.05, *(number / 12 for number in range(1, 13))):
+        now[0] = at
+        metrics.processed(outcome(1, 0.0), 0.0, 0.5)
+    result = metrics.result()
+    assert result is not None and result["fps"] == 12.0
+    metrics.begin(2)
+    for number in range(1, 13):
+        now[0] = 1 + number / 24
+        metrics.processed(outcome(2, 0.0), 0.0, 0.5)
+    result = metrics.result()
+    assert result is not None and result["fps"] == pytest.approx(24), "as fast as possible"
+
+
 def test_a_plan_is_asked_for_when_there_is_reason_to() -> None:
     now, requests = [0.0], list[str]()
     asker = PlanRequester(lambda why: not requests.append(why), lambda: now[0])
 
-    def step(seconds: float, *, has_plan: bool = True, frames: int = 0, late: int = 0) -> list[str]:
+    def step(seconds: float, *, has_plan: bool = True, frames: int = 0, late: int = 0, more: bool = False) -> list[str]:
         requests.clear()
         now[0] += seconds
-        asker.step(has_plan=has_plan, frames=frames, late=late)
+        asker.step(has_plan=has_plan, frames=frames, late=late, is_beyond_source=more)
         return list(requests)
 
     assert step(0, has_plan=False) == ["start"]
@@ -213,6 +263,11 @@ def test_a_plan_is_asked_for_when_there_is_reason_to() -> None:
     assert step(0.2, has_plan=False) == ["start"]
     assert step(0.5, frames=10) == []
     assert step(0.6, frames=10) == ["period"]
+    assert step(1.1, more=True) == ["source"], "no frame has to be processed for that"
+    assert step(1.1, more=True) == []
+    assert step(1.1, more=True, late=3) == ["late"], "an agent that does not correct it keeps nothing else from coming"
+    assert step(1.1) == []
+    assert step(1.1, more=True) == ["source"]
     assert step(5, frames=9, late=2) == []
     assert step(0.1, frames=9, late=3) == ["late"], "few frames are enough when all of them are late"
     assert step(0.9, frames=3, late=3) == []

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from app.edge.video.runner.executor import Executor
-from app.edge.video.runner.frame_context import CapturedFrame, FrameFailed, Outcome, needs_of
+from app.edge.video.runner.frame_context import CapturedFrame, FrameFailed, FrameOutcome, needs_of
 from app.edge.video.runner.quality import EVERY_FRAMES, EVERY_S, MOST_PAUSE_S, Candidate, ReferenceSampler
 from app.edge.video.stages.registry import kinds
 from app.video.model.dag import read_dag
@@ -33,7 +33,7 @@ class SlowExecutor:
 
     def prepare(self, *_: Any) -> None: ...
 
-    def run(self, *_: Any, **__: Any) -> Outcome:
+    def run(self, *_: Any, **__: Any) -> FrameOutcome:
         self.now += self._takes_s
         raise FrameFailed("face_detection", "the link is too slow")
 
@@ -43,7 +43,7 @@ def test_golden_frames_that_take_long_come_seldom(takes_s: float, pause_s: float
     executor = SlowExecutor(takes_s)
     sampler = ReferenceSampler(cast(Executor, executor), lambda *_: None, lambda: False, lambda: executor.now)
     frame = CapturedFrame(0, np.zeros((8, 8, 3), np.uint8), None, executor.now)
-    outcome = Outcome(PLAN, (8, 8), {}, {})
+    outcome = FrameOutcome(PLAN, (8, 8), {}, {})
 
     def is_taken() -> bool:
         return [sampler.offer(frame, outcome) for _ in range(EVERY_FRAMES)].count(True) == 1

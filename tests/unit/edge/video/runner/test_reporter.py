@@ -6,10 +6,12 @@ import json
 from pathlib import Path
 from typing import Any, cast
 
+import pytest
+
 from app.edge.video.runner.agent_client import AgentClient
 from app.edge.video.runner.checkpoint import CheckpointFile
 from app.edge.video.runner.reporter import Reporter
-from app.video.service.reports import MOST_CHARACTERS, parse_report
+from app.video.service.report_reader import MOST_CHARACTERS, parse_report
 
 
 class Agent:
@@ -27,6 +29,7 @@ def row(n_loop: int, boxes: int) -> dict[str, Any]:
     return {"n_loop": n_loop, "bbox": [[1000.5] * 4] * boxes, "labels": ["person"] * boxes, "scores": [0.5] * boxes}
 
 
+@pytest.mark.slow
 def test_rows_with_many_objects_come_in_several_reports_that_the_web_takes(tmp_path: Path) -> None:
     agent = Agent()
     reporter = Reporter(

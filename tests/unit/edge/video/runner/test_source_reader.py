@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from app.edge.video.runner.frame_context import CapturedFrame
-from app.edge.video.runner.frame_generator import Generator
+from app.edge.video.runner.frame_generator import ArrivalRate, Generator, is_slower
 from app.inference.errors import DamagedPicture, SourceUnusable
 from app.inference.frame_gate import FrameGate
 from app.inference.prediction import Picture
@@ -58,6 +58,33 @@ def take(reel: Reel, conf: VideoConf, **more: Any) -> tuple[list[CapturedFrame],
 
 def numbers(taken: list[CapturedFrame]) -> list[int]:
     return [int(frame.picture[0, 0, 0]) for frame in taken]
+
+
+def test_the_rate_of_a_source_that_names_none_is_measured_without_interruptions() -> None:
+    clock = Clock()
+    rate = ArrivalRate(clock)
+
+    def measure(fps: float, seconds: float) -> float:
+        for _ in range(round(fps * seconds)):
+            clock.now += 1 / fps
+            rate.arrived()
+        return rate.fps
+
+    assert measure(12, 2.9) == 0, "not known yet"
+    assert measure(12, 1) == 12
+    assert measure(11, 6) == 12, "about the same"
+    clock.now += 60
+    assert measure(12, 4) == 12, "an interruption is no rate"
+    clock.now += 2
+    rate.begin()
+    assert measure(12, 4) == 12, "opening takes its time"
+    assert measure(5, 7) == 5
+    assert is_slower(rate.fps, 25) and not is_slower(24, 25)
+
+
+def test_a_measured_rate_is_that_of_all_frames_also_of_those_left_out() -> None:
+    _, generator, _ = take(Reel(101), VideoConf(fps=5))
+    assert generator.rate.fps == 25
 
 
 def test_live_frames_come_at_their_own_time() -> None:

@@ -42,7 +42,15 @@ def work(tmp_path: Path, **stages: Stage) -> ServicesWork:
         3,
     )
     blobs = {card: tmp_path / card for card in ("a" * 64, "b" * 64, "c" * 64)}
-    return ServicesWork(content, blobs, "127.0.0.1", 5500, tmp_path, "http://127.0.0.1:7000", "edge-1")
+    return ServicesWork(
+        content,
+        blobs,
+        host="127.0.0.1",
+        port=5500,
+        folder=tmp_path,
+        agent_url="http://127.0.0.1:7000",
+        node="edge-1",
+    )
 
 
 def faces(*variants: ModelCard, **parameters: str) -> Stage:

@@ -19,6 +19,7 @@ from app.video.scheduling.plan_validation import validate_plan
 from app.video.scheduling.policies.profile import profile as policy
 from app.video.scheduling.predictor import Predictor
 from app.video.scheduling.profile_model import PIXELS, ProfileModel
+from tests.harness.variants import exhaustive
 from tests.harness.video.simulated_job import (
     DAG,
     FPS,
@@ -112,7 +113,7 @@ def test_on_a_link_in_steps_it_has_at_most_half_the_violations_of_the_best_fixed
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mbps", [_fast, _slow], ids=["fast", "slow"])
+@pytest.mark.parametrize("mbps", [*exhaustive(_fast, ids="fast"), pytest.param(_slow, id="slow")])
 def test_on_a_constant_link_it_changes_seldom_and_is_as_good_as_can_be(mbps: Callable[[float], float]) -> None:
     job = SimulatedJob(mbps, hi=HI, seconds=60)
     ran = job.run(policy)
@@ -132,6 +133,7 @@ def _possible(job: SimulatedJob) -> list[Ran]:
     ]
 
 
+@pytest.mark.slow
 def test_it_comes_back_to_the_better_plan_after_the_link_has_risen_again() -> None:
     ran = SimulatedJob(_failing, hi=HI, seconds=80).run(policy)
     falls = [at for at in ran.changed_at if 20 <= at < 24]
@@ -244,6 +246,7 @@ def test_a_node_that_keeps_frames_longer_than_it_says_is_left_for_one_that_does_
     assert {nodes for at, nodes in ran.used if at > 30} == {frozenset({idle})}
 
 
+@pytest.mark.slow
 def test_a_slow_node_is_left_and_the_plan_says_why() -> None:
     job = SimulatedJob(lambda _: 1.0, hi=HI, seconds=40, slowed=lambda at: 1.0 if at < 15 else 6.0)
     ran = job.run(policy)

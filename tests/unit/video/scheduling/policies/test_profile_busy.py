@@ -56,6 +56,7 @@ def test_models_that_were_too_much_for_a_busy_node_are_tried_in_no_size_for_a_mi
     assert all(took <= HI for at, took in ran.e2e if at > SETTLED)
 
 
+@pytest.mark.slow
 def test_models_that_were_too_much_are_tried_as_soon_as_the_node_has_less_to_do() -> None:
     ran = _alone(seconds=50.0, busy_until=20.0)
     assert min(at for at in _with_the_big(ran) if at > SETTLED) < 40
@@ -70,6 +71,7 @@ def test_a_node_that_others_use_from_the_beginning_is_not_trusted_with_what_only
         assert ran.quality > 0.98
 
 
+@pytest.mark.slow
 def test_a_size_that_leaves_no_room_for_times_that_scatter_is_not_tried() -> None:
     """720p with the large models needs 0.91 of the edge; the prediction lacks most of the runner's part."""
     costs = replace(

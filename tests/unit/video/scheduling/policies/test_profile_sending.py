@@ -12,6 +12,7 @@ from app.video.scheduling.contract import Answer, Measured
 from app.video.scheduling.policies.profile import profile as policy
 from app.video.scheduling.profile_model import PIXELS
 from app.video.scheduling.search import SENDING_GAIN
+from tests.harness.variants import exhaustive
 from tests.harness.video.simulated_job import (
     DAG,
     EVEN_NODES,
@@ -63,8 +64,10 @@ def _nodes(answer: Answer) -> set[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fps", [12.0, FPS])
-@pytest.mark.parametrize("mbps", [_fast, _slow, _stepped])
+@pytest.mark.parametrize(
+    ("mbps", "fps"),
+    [(_fast, 12.0), (_slow, FPS), (_stepped, FPS), *exhaustive((_fast, FPS), (_slow, 12.0), (_stepped, 12.0))],
+)
 def test_an_edge_that_keeps_up_alone_keeps_its_frames_and_is_late_as_seldom_as_the_best_fixed_plan(
     mbps: Callable[[float], float], fps: float
 ) -> None:
@@ -92,6 +95,7 @@ def test_a_moment_of_lateness_of_the_edge_alone_is_waited_out_and_lasting_latene
     assert all(took <= HI for at, took in lasting.e2e if at > 30)
 
 
+@pytest.mark.slow
 def test_an_edge_that_is_late_again_and_again_is_left_for_nodes_that_are_as_good() -> None:
     """No prediction has such moments: the mean of the stages stays the same."""
     job = SimulatedJob(
