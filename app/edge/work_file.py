@@ -15,10 +15,8 @@ VARIABLE = "MODELMILL_WORK"
 """Environment variable with the path of the file."""
 
 
-class WorkMissing(BadInput):
+class WorkMissing(BadInput, code="NO_WORK"):
     """An agent did not start this process, or its instructions cannot be read."""
-
-    code = "NO_WORK"
 
 
 @contextmanager

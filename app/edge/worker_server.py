@@ -17,6 +17,7 @@ from starlette.responses import JSONResponse, Response
 
 from app.kit.errors import BadRequest, ModelmillError, Unauthorized
 from app.kit.network.bearer import has_bearer
+from app.kit.network.keep_alive import KEEP_ALIVE_S
 from app.kit.network.tls import Credentials
 from app.kit.observability.logs import Format, Level, configure
 from app.kit.text.json_values import JsonObject
@@ -117,7 +118,6 @@ def serve(
     host: str,
     port: int,
     lifespan: bool = False,
-    keep_alive_s: int = 5,
     listening: socket.socket | None = None,
     tls: Credentials | None = None,
 ) -> None:
@@ -128,7 +128,6 @@ def serve(
         host: the address to listen on.
         port: the port to listen on.
         lifespan: whether the application has lifespan handlers.
-        keep_alive_s: how long a connection without requests stays open.
         listening: the socket, if it already listens.
         tls: of this node, to accept encrypted connections only.
     """
@@ -145,7 +144,7 @@ def serve(
         lifespan="on" if lifespan else "off",
         server_header=False,
         proxy_headers=False,
-        timeout_keep_alive=keep_alive_s,
+        timeout_keep_alive=KEEP_ALIVE_S,
     )
     if tls is not None:
         config.load()

@@ -20,6 +20,7 @@ import numpy as np
 from app.kit.process.child_protocol import receive, send
 from app.kit.sandbox import kernel, landlock, seccomp
 from app.kit.sandbox.paths import of_python
+from app.kit.text.json_values import JsonObject
 from app.kit.text.plain_text import reason_of
 
 MEMORY_BYTES = 1 << 30
@@ -76,7 +77,7 @@ def _load(source: str) -> dict[str, Any]:
     return module
 
 
-def _read_declared(module: Mapping[str, Any]) -> dict[str, Any]:
+def _read_declared(module: Mapping[str, Any]) -> JsonObject:
     return {
         "labels": list(module.get("LABELS", ())),
         "preprocess": dict(module.get("PREPROCESS", {})),
@@ -86,7 +87,7 @@ def _read_declared(module: Mapping[str, Any]) -> dict[str, Any]:
 
 def _answer(
     decode: Any, header: Mapping[str, Any], blobs: Sequence[bytes | memoryview]
-) -> tuple[dict[str, Any], list[bytes]]:
+) -> tuple[JsonObject, list[bytes]]:
     outputs = {
         each["name"]: np.frombuffer(blob, np.dtype(each["type"])).reshape(each["shape"])
         for each, blob in zip(header["outputs"], blobs, strict=True)

@@ -12,10 +12,9 @@ from starlette.responses import Response
 from app.joint_inference import responses, schemas
 from app.joint_inference.access import joint_of, read_service_name
 from app.joint_inference.documents import MAX_BYTES, parse_document
-from app.joint_inference.metadata import NAME_PATTERN, NAMESPACE_PATTERN
 from app.joint_inference.model.resource import PLURAL, Service
 from app.joint_inference.model.tally import MAX_BYTES as MAX_ROWS_BYTES
-from app.joint_inference.responses import SERVICES
+from app.joint_inference.responses import NAMED, SERVICES
 from app.joint_inference.sample_upload import read_sample
 from app.joint_inference.service.producers import producer_of_service
 from app.joint_inference.service.row_report import RowReport, read_rows
@@ -54,15 +53,10 @@ _SAMPLE: OpenApiSchema = {
     },
 }
 _ONE = f"{SERVICES}/{{namespace}}/{{name}}"
-_NAMED: dict[str, OpenApiSchema] = {
-    "namespace": {"type": "string", "pattern": NAMESPACE_PATTERN},
-    "name": {"type": "string", "pattern": NAME_PATTERN},
-}
-OPERATIONS = Operations(_NAMED)
+OPERATIONS = Operations(NAMED)
 
 
-@OPERATIONS.add(
-    "POST",
+@OPERATIONS.post(
     SERVICES,
     "Create a JointInferenceService; with apply=true, replace an existing one",
     {200: schemas.ServiceAnswer, 201: schemas.ServiceAnswer},
@@ -80,9 +74,7 @@ async def create_service(request: Request) -> Response:
     return await run_in_threadpool(_answer_whole, request, service, 201 if is_new else 200, advice(resource))
 
 
-@OPERATIONS.add(
-    "GET", SERVICES, "List my services, newest first", {200: schemas.ServicesAnswer}, query=schemas.ServiceQuery
-)
+@OPERATIONS.get(SERVICES, "List my services, newest first", schemas.ServicesAnswer)
 def list_services(request: Request, params: schemas.ServiceQuery) -> Response:
     services, cursor = joint_of(request).services.page(
         user_of(request),
@@ -95,24 +87,18 @@ def list_services(request: Request, params: schemas.ServiceQuery) -> Response:
     return json_answer(schemas.ServicesAnswer(services=[responses.summary(s) for s in services], next_cursor=cursor))
 
 
-@OPERATIONS.add(
-    "GET",
+@OPERATIONS.get(
     _ONE,
     "Get a service: the resource, its workers and their reports",
-    {200: schemas.ServiceAnswer},
+    schemas.ServiceAnswer,
     version_fields=("resource.metadata.uid", "resource.metadata.generation"),
 )
 def get_service(request: Request) -> Response:
     return _answer_whole(request, joint_of(request).services.get(user_of(request), *read_service_name(request)))
 
 
-@OPERATIONS.add(
-    "PUT",
-    _ONE,
-    "Replace the specification of a service",
-    {200: schemas.ServiceAnswer},
-    more_errors=(409,),
-    body=_RESOURCE,
+@OPERATIONS.put(
+    _ONE, "Replace the specification of a service", schemas.ServiceAnswer, more_errors=(409,), body=_RESOURCE
 )
 async def replace_service(request: Request) -> Response:
     resource = parse_document(await read_whole_body(request, MAX_BYTES, "A resource"))
@@ -123,61 +109,49 @@ async def replace_service(request: Request) -> Response:
     return await run_in_threadpool(_answer_whole, request, service, 200, advice(resource))
 
 
-@OPERATIONS.add("DELETE", _ONE, "Delete a service after its workers have stopped", {202: schemas.ServiceAnswer})
+@OPERATIONS.delete(_ONE, "Delete a service after its workers have stopped", {202: schemas.ServiceAnswer})
 def delete_service(request: Request) -> Response:
     return _answer_whole(
         request, joint_of(request).services.delete(user_of(request), *read_service_name(request), now=now()), 202
     )
 
 
-@OPERATIONS.add(
-    "POST",
+@OPERATIONS.post(
     f"{_ONE}/rollout",
     "Pause, resume, roll back, retry or promote the roll-out of the edge model of a service",
-    {200: schemas.ServiceAnswer},
+    schemas.ServiceAnswer,
     more_errors=(409,),
-    body=schemas.RolloutChange,
 )
 def change_rollout(request: Request, body: schemas.RolloutChange) -> Response:
     services, user = joint_of(request).services, user_of(request)
     return _answer_whole(request, services.act_on_rollout(user, *read_service_name(request), body.action, now=now()))
 
 
-@OPERATIONS.add("GET", f"{_ONE}/events", "List the events of a service, newest first", {200: schemas.EventsAnswer})
+@OPERATIONS.get(f"{_ONE}/events", "List the events of a service, newest first", schemas.EventsAnswer)
 def service_events(request: Request) -> Response:
     events = joint_of(request).services.events(user_of(request), *read_service_name(request))
     return json_answer(schemas.EventsAnswer(events=[responses.event(event) for event in events]))
 
 
-@OPERATIONS.add(
-    "GET",
-    f"{_ONE}/samples",
-    "List the newest hard samples of a service with both answers",
-    {200: schemas.SamplesAnswer},
-)
+@OPERATIONS.get(f"{_ONE}/samples", "List the newest hard samples of a service with both answers", schemas.SamplesAnswer)
 def service_samples(request: Request) -> Response:
     joint, user = joint_of(request), user_of(request)
     service = joint.services.get(user, *read_service_name(request))
     return json_answer(responses.samples(service, joint.samples.of(user, *read_service_name(request))))
 
 
-@OPERATIONS.add(
-    "GET", f"{_ONE}/samples/{{sample_id}}", "Get the picture of a hard sample", {200: ("image/jpeg", "image/png")}
-)
-def sample_picture(request: Request) -> Response:
+@OPERATIONS.get(f"{_ONE}/samples/{{sample_id}}", "Get the picture of a hard sample", ("image/jpeg", "image/png"))
+def sample_picture(request: Request, sample_id: str) -> Response:
     samples = joint_of(request).samples
-    picture, content_type = samples.picture(
-        user_of(request), *read_service_name(request), request.path_params["sample_id"]
-    )
+    picture, content_type = samples.picture(user_of(request), *read_service_name(request), sample_id)
     headers = {"Cache-Control": "private, max-age=86400", "Content-Security-Policy": "default-src 'none'; sandbox"}
     return Response(picture, media_type=content_type, headers=headers)
 
 
-@OPERATIONS.add(
-    "POST",
+@OPERATIONS.post(
     f"/{{namespace}}/neptune/upstream/{PLURAL}/{{name}}/status",
     "Report the status of a worker (the node's token)",
-    {200: schemas.Acknowledged},
+    schemas.Acknowledged,
     body=_STATUS,
     callers=(*USERS, *NODES),
 )
@@ -193,8 +167,7 @@ async def report_status(request: Request) -> Response:
     return json_answer(schemas.Acknowledged())
 
 
-@OPERATIONS.add(
-    "POST",
+@OPERATIONS.post(
     f"/neptune/link/{{node}}/{PLURAL}/{{uid}}/samples",
     "Report a hard sample (the node's token)",
     {204: None},
@@ -202,15 +175,13 @@ async def report_status(request: Request) -> Response:
     body=_SAMPLE,
     callers=NODES,
 )
-async def add_sample(request: Request) -> Response:
+async def add_sample(request: Request, uid: str) -> None:
     sample, picture, content_type = await read_sample(request)
-    samples, uid = joint_of(request).samples, request.path_params["uid"]
+    samples = joint_of(request).samples
     await run_in_threadpool(samples.add, node_of(request), uid, sample, picture, content_type, now=now())
-    return Response(status_code=204)
 
 
-@OPERATIONS.add(
-    "POST",
+@OPERATIONS.post(
     f"/neptune/link/{{node}}/{PLURAL}/{{uid}}/rows",
     "Report rows of a worker (the node's token)",
     {204: None},
@@ -218,11 +189,10 @@ async def add_sample(request: Request) -> Response:
     body=RowReport,
     callers=NODES,
 )
-async def add_rows(request: Request) -> Response:
+async def add_rows(request: Request, uid: str) -> None:
     report = read_rows(await read_whole_body(request, MAX_ROWS_BYTES, "Rows"))
-    reports, uid = joint_of(request).reports, request.path_params["uid"]
+    reports = joint_of(request).reports
     await run_in_threadpool(reports.add_rows, node_of(request), uid, report, now=now())
-    return Response(status_code=204)
 
 
 def producer_in(request: Request) -> Producer:
@@ -238,4 +208,4 @@ def _answer_whole(request: Request, service: Service, status: int = 200, warning
     )
 
 
-OPERATIONS += operations("service", _ONE, _NAMED, producer_in)
+OPERATIONS += operations("service", _ONE, NAMED, producer_in)

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from modelmill_client.inputs import zipped
+
+from app.joint_inference.errors import BadSamples
+from app.joint_inference.model.sample_files import is_member, is_picture
+from app.kit.errors import NotFound
 from app.kit.text.json_values import JsonObject
 from app.results.client import ResultsClient
 
@@ -37,12 +44,26 @@ class JointClient(ResultsClient):
         return self._json("POST", f"{path_of(namespace, name)}/rollout", json={"action": action})
 
     def calibrate(self, namespace: str, name: str, folder: str = "") -> JsonObject:
-        """Start a calibration with hard samples of the data home.
+        """Start a calibration with a folder of the data home.
 
         Args:
-            folder: of the data set; empty: where the service keeps its own.
+            folder: of the data set; empty: where the service keeps its hard samples.
         """
         return self._json("POST", f"{path_of(namespace, name)}/calibrations", json={"folder": folder})
+
+    def calibrate_with(self, namespace: str, name: str, samples: Path) -> JsonObject:
+        """Start a calibration with files of this machine, in constant memory.
+
+        Args:
+            samples: a zip of pictures with their labels, a folder of them, or an .npz.
+
+        Raises:
+            NotFound: There is nothing at this path.
+            BadSamples: The folder has no pictures.
+        """
+        file_name = f"{samples.resolve().name}.zip" if samples.is_dir() else samples.name
+        with _pack(samples) as packed, packed.open("rb") as file:
+            return self._json("POST", f"{path_of(namespace, name)}/calibrations", files={"samples": (file_name, file)})
 
     def calibration(self, namespace: str, name: str, calibration_id: str) -> JsonObject:
         """With the settings of the Pareto front, once it is READY."""
@@ -63,13 +84,20 @@ class JointClient(ResultsClient):
         """Its workers are ended first: for a while it is still there, with a deletionTimestamp."""
         self._delete(path_of(namespace, name))
 
-    def events(self, namespace: str, name: str) -> list[JsonObject]:
-        """Changes of its condition, newest first."""
-        return list(self._json("GET", f"{path_of(namespace, name)}/events")["events"])
 
-    def samples(self, namespace: str, name: str) -> list[JsonObject]:
-        """The hard samples that were kept, newest first."""
-        return list(self._json("GET", f"{path_of(namespace, name)}/samples")["samples"])
+@contextmanager
+def _pack(samples: Path) -> Iterator[Path]:
+    if not samples.is_dir():
+        if not samples.is_file():
+            raise NotFound(f"There is no {samples}.", hint="Samples are a zip, a folder or an .npz.")
+        yield samples
+        return
+    files = [(path.relative_to(samples), path) for path in sorted(samples.rglob("*")) if path.is_file()]
+    members = [(inside.as_posix(), path) for inside, path in files if is_member(inside)]
+    if not any(is_picture(path) for _, path in members):
+        raise BadSamples(f"There is no JPEG or PNG in {samples}.", hint="Name the folder with pictures and labels.")
+    with zipped(members) as archive:
+        yield archive
 
 
 def path_of(namespace: str, name: str) -> str:

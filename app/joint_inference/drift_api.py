@@ -9,9 +9,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.joint_inference.access import drift_of, read_service_name
-from app.joint_inference.metadata import NAME_PATTERN, NAMESPACE_PATTERN
 from app.joint_inference.model.drift import THRESHOLD, Drift, DriftMeasurement, DriftReference
-from app.joint_inference.responses import SERVICES
+from app.joint_inference.responses import NAMED, SERVICES
 from app.kit.clock import now
 from app.kit.web.auth import user_of
 from app.kit.web.http import json_answer
@@ -19,12 +18,7 @@ from app.kit.web.operations import Operations
 from app.kit.web.strict import Moment, Strict
 
 _ONE = f"{SERVICES}/{{namespace}}/{{name}}/drift"
-OPERATIONS = Operations(
-    {
-        "namespace": {"type": "string", "pattern": NAMESPACE_PATTERN},
-        "name": {"type": "string", "pattern": NAME_PATTERN},
-    }
-)
+OPERATIONS = Operations(NAMED)
 
 
 class DriftBody(Strict):
@@ -56,30 +50,21 @@ class DriftAnswer(BaseModel):
     """scores, classes: population stability index, null with fewer than 100 objects."""
 
 
-@OPERATIONS.add(
-    "GET",
-    _ONE,
-    "Get the drift of a service from its reference",
-    {200: DriftAnswer},
-    version_fields=("reference", "threshold"),
+@OPERATIONS.get(
+    _ONE, "Get the drift of a service from its reference", DriftAnswer, version_fields=("reference", "threshold")
 )
 def get_drift(request: Request) -> Response:
     return json_answer(_build_answer(drift_of(request).get(user_of(request), *read_service_name(request))))
 
 
-@OPERATIONS.add(
-    "PUT",
-    _ONE,
-    "Watch a service for drift, compared with a calibration or a period",
-    {200: DriftAnswer},
-    more_errors=(409,),
-    body=DriftBody,
+@OPERATIONS.put(
+    _ONE, "Watch a service for drift, compared with a calibration or a period", DriftAnswer, more_errors=(409,)
 )
 def watch_drift(request: Request, body: DriftBody) -> Response:
     return json_answer(_build_answer(watch(request, body)))
 
 
-@OPERATIONS.add("DELETE", _ONE, "Stop watching a service for drift", {204: None})
+@OPERATIONS.delete(_ONE, "Stop watching a service for drift")
 def stop_drift(request: Request) -> Response:
     drift_of(request).stop(user_of(request), *read_service_name(request))
     return Response(status_code=204)

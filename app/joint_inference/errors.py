@@ -5,57 +5,40 @@ from __future__ import annotations
 from app.kit.errors import BadInput, Conflict, NotFound
 
 
-class ServiceNotFound(NotFound):
-    code = "SERVICE_NOT_FOUND"
+class ServiceNotFound(NotFound, code="SERVICE_NOT_FOUND"): ...
 
 
-class ServiceExists(Conflict):
-    code = "SERVICE_EXISTS"
+class ServiceExists(Conflict, code="SERVICE_EXISTS"): ...
 
 
-class ServiceChanged(Conflict):
+class ServiceChanged(Conflict, code="SERVICE_CHANGED"):
     """It is not of the resourceVersion any more that was to be changed."""
 
-    code = "SERVICE_CHANGED"
 
-
-class FieldConflict(Conflict):
+class FieldConflict(Conflict, code="FIELD_CONFLICT"):
     """Server-side apply of a field that another manager has set otherwise. detail: {"conflicts": [{manager, field}]}"""
 
-    code = "FIELD_CONFLICT"
 
-
-class InvalidResource(BadInput):
+class InvalidResource(BadInput, code="INVALID_RESOURCE"):
     """detail: {"problems": [{"path": "$.spec.edgeWorker.name", "message": …}, …]}, the first of them in the message."""
 
-    code = "INVALID_RESOURCE"
 
-
-class NoSuchRollout(Conflict):
+class NoSuchRollout(Conflict, code="NO_SUCH_ROLLOUT"):
     """There is no roll-out, or none with which that can be done."""
 
-    code = "NO_SUCH_ROLLOUT"
+
+class SampleNotFound(NotFound, code="SAMPLE_NOT_FOUND"): ...
 
 
-class SampleNotFound(NotFound):
-    code = "SAMPLE_NOT_FOUND"
+class CalibrationNotFound(NotFound, code="CALIBRATION_NOT_FOUND"): ...
 
 
-class CalibrationNotFound(NotFound):
-    code = "CALIBRATION_NOT_FOUND"
+class BadSamples(BadInput, code="BAD_SAMPLES"): ...
 
 
-class BadSamples(BadInput):
-    code = "BAD_SAMPLES"
-
-
-class NoReference(BadInput):
+class NoReference(BadInput, code="NO_REFERENCE"):
     """Drift cannot be measured against so few objects."""
 
-    code = "NO_REFERENCE"
 
-
-class NotReady(Conflict):
+class NotReady(Conflict, code="CALIBRATION_NOT_READY"):
     """It has not ended yet, or it failed."""
-
-    code = "CALIBRATION_NOT_READY"

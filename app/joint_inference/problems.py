@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from app.joint_inference.errors import InvalidResource
+from app.kit.text.json_values import JsonObject
 
 SHOWN = 50
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -35,7 +35,7 @@ def refuse(problems: Sequence[Problem]) -> None:
         return
     first = problems[0]
     further = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-    detail: dict[str, Any] = {"problems": [vars(problem) for problem in problems[:SHOWN]]}
+    detail: JsonObject = {"problems": [vars(problem) for problem in problems[:SHOWN]]}
     raise InvalidResource(f"{first.path}: {first.message}{further}", hint=_HINT, detail=detail)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from app.inference.model_card import ModelCard, version_on
 from app.joint_inference import schemas
+from app.joint_inference.metadata import NAME_PATTERN, NAMESPACE_PATTERN
 from app.joint_inference.model.fleet import task_info_of
 from app.joint_inference.model.resource import Role, Service, Worker
 from app.joint_inference.model.rollout import Rollout
@@ -15,9 +16,15 @@ from app.joint_inference.service import ServiceEvent, WorkerView
 from app.joint_inference.service.rollouts import rollout_of
 from app.kit.text.json_values import JsonObject
 from app.kit.web.http import answer_of
+from app.kit.web.operations import OpenApiSchema
 from app.nodes.model import WORKER_REPORT
 
 SERVICES = "/api/v2/services"
+NAMED: dict[str, OpenApiSchema] = {
+    "namespace": {"type": "string", "pattern": NAMESPACE_PATTERN},
+    "name": {"type": "string", "pattern": NAME_PATTERN},
+}
+"""The path parameters that name a service."""
 
 
 def place_of(service: Service) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
@@ -12,6 +11,7 @@ from starlette.requests import Request
 from app.joint_inference.model.tally import Sample
 from app.joint_inference.service.task_info import Time
 from app.kit.errors import BadInput
+from app.kit.text.json_values import JsonObject
 from app.kit.web.forms import small_parts
 from app.kit.web.http import checked
 from app.nodes.wire import BadFrame, read
@@ -44,7 +44,7 @@ class _Facts(BaseModel):
     cloud_ms: float | None = None
     bytes_up: int = 0
     origin: str = ""
-    extra: dict[str, Any] = Field(default_factory=dict)
+    extra: JsonObject = Field(default_factory=dict)
 
 
 def _read_sample(text: bytes) -> Sample:

@@ -28,11 +28,8 @@ SHA256 = re.compile(r"[0-9a-f]{64}")
 logger = logging.getLogger(__name__)
 
 
-class FileUnavailable(ModelmillError):
+class FileUnavailable(ModelmillError, code="NODE_NOT_NOW", can_retry=True):
     """A file that a worker needs is not available now."""
-
-    code = "NODE_NOT_NOW"
-    can_retry = True
 
     def __init__(self, message: str, *, reason: str) -> None:
         """Args:

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
 
-from app.edge.agent.disk_reserve import DiskReserve
 from app.kit.files import make_private
 
 VERSION = 1
@@ -136,3 +135,33 @@ def _move_aside(file: Path) -> None:
     for suffix in ("-wal", "-shm"):
         file.with_name(file.name + suffix).unlink(missing_ok=True)
     file.replace(file.with_name(file.name + ".damaged"))
+
+
+RESERVE_BYTES = 256 << 10
+"""SQLite needs a few pages of it for a deletion."""
+
+
+class DiskReserve:
+    """A file of random bytes, which no file system compresses. Deleting it makes room on a full disk."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def fill(self) -> None:
+        """Writes the file; does nothing if there is no room."""
+        if self._file.exists():
+            return
+        try:
+            self._file.touch(mode=0o600)
+            self._file.write_bytes(os.urandom(RESERVE_BYTES))
+        except OSError:
+            with suppress(OSError):
+                self._file.unlink(missing_ok=True)
+
+    def release(self) -> bool:
+        """Deletes the file, and returns whether it existed."""
+        try:
+            self._file.unlink()
+        except OSError:
+            return False
+        return True

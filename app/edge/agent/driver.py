@@ -18,10 +18,8 @@ from app.nodes.model import Order, WorkerReport, WorkKey
 CLEAR_TEXT_REFUSED, NO_CERTIFICATE = "ClearTextRefused", "NoCertificate"
 
 
-class WorkRefused(BadInput):
+class WorkRefused(BadInput, code="WORK_REFUSED"):
     """This node refuses to run that."""
-
-    code = "WORK_REFUSED"
 
     def __init__(self, message: str, *, reason: str, hint: str = "") -> None:
         """Args:

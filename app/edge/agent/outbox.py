@@ -26,11 +26,8 @@ MOST_REFUSAL = 300
 logger = logging.getLogger(__name__)
 
 
-class ReportNotStored(Unavailable):
+class ReportNotStored(Unavailable, status=507, code="REPORT_NOT_STORED"):
     """The report could not be stored: its worker has to keep it, and to send it again."""
-
-    status = 507
-    code = "REPORT_NOT_STORED"
 
 
 class Outbox:

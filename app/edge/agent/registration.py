@@ -16,16 +16,12 @@ REFUSED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 logger = logging.getLogger(__name__)
 
 
-class TokenRefused(CannotStart):
+class TokenRefused(CannotStart, code="NODE_TOKEN_REFUSED"):
     """The web does not know the token of this node, or requires an administrator's to register it."""
 
-    code = "NODE_TOKEN_REFUSED"
 
-
-class NameTaken(CannotStart):
+class NameTaken(CannotStart, code="NODE_NAME_TAKEN"):
     """The web has another node with this name."""
-
-    code = "NODE_NAME_TAKEN"
 
 
 def initial_token(options: AgentOptions, store: AgentStore) -> str:

@@ -23,6 +23,7 @@ from app.kit.cli.command import CannotStart
 from app.kit.errors import Forbidden, ModelmillError, Unauthorized
 from app.kit.network.addresses import is_asked_from_here
 from app.kit.network.bearer import has_bearer
+from app.kit.network.keep_alive import KEEP_ALIVE_S
 
 OF_BROWSERS = ("origin", "sec-fetch-site")
 
@@ -106,6 +107,7 @@ class AgentServer(uvicorn.Server):
                 server_header=False,
                 proxy_headers=False,
                 timeout_graceful_shutdown=2,
+                timeout_keep_alive=KEEP_ALIVE_S,
             )
         )
 

@@ -186,9 +186,9 @@ class WebClient:
         if not isinstance(error, dict) and (status < HTTPStatus.BAD_REQUEST or status >= HTTPStatus.BAD_GATEWAY):
             return Unreachable(f"{self.url} answers HTTP {status} now.")
         refusal = errors.ApiError(status, error if isinstance(error, dict) else {})
-        told = ApiError(refusal)
-        told.hint = refusal.hint  # the command line's advice on how to sign in is not for nodes
-        return told
+        api_error = ApiError(refusal)
+        api_error.hint = refusal.hint  # the command line's advice on how to sign in is not for nodes
+        return api_error
 
     def _make_unreachable(self) -> Unreachable:
         return Unreachable(f"What answers at {self.url} is not Modelmill, or of another version.")

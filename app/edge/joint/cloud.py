@@ -103,12 +103,12 @@ class CloudServer:
         if meta.get("shape") not in (None, shape):
             raise BadRequest(f"The picture has the shape {shape}, and meta says {str(meta['shape'])[:80]}.")
         prediction = self.predictor.predict(picture)
-        about = {"id": str(meta.get("id", ""))[:128], "server_ms": _measure_ms_since(started), "model": self.model}
+        about = {
+            "id": str(meta.get("id", ""))[:128],
+            "server_ms": round((time.perf_counter() - started) * 1000, 3),
+            "model": self.model,
+        }
         return {**prediction.to_json(), **about}
-
-
-def _measure_ms_since(started: float) -> float:
-    return round((time.perf_counter() - started) * 1000, 3)
 
 
 def run(work: Work) -> None:

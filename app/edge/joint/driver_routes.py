@@ -38,8 +38,7 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 NameOf = Callable[[Order], str]
 
 
-class UnknownWorker(NotFound):
-    code = "WORKER_NOT_FOUND"
+class UnknownWorker(NotFound, code="WORKER_NOT_FOUND"): ...
 
 
 @dataclass(frozen=True)

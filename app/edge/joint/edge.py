@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from app.edge.joint.joint import JointInference
-from app.edge.joint.outcome import Outcome
+from app.edge.joint.outcome import SampleOutcome
 from app.edge.joint.request_pictures import MAX_PICTURE_BYTES, MAX_TEXT_BYTES, picture_of
 from app.edge.joint.stream import SourceStreams
 from app.edge.joint.work import Work
@@ -60,7 +60,7 @@ class EdgeServer:
             self._under_way -= 1
         return JSONResponse(outcome.to_json())
 
-    def _build_outcome(self, parts: dict[str, Part]) -> Outcome:
+    def _build_outcome(self, parts: dict[str, Part]) -> SampleOutcome:
         sample_id = parts["id"].data.decode("utf-8", "replace").strip() if "id" in parts else ""
         if len(sample_id) > MAX_ID or not sample_id.isprintable():
             raise BadRequest(f"An id may have {MAX_ID} printable characters.")

@@ -21,7 +21,7 @@ from typing import Protocol
 from app.edge.joint.answer_order import NAME, AnswerOrders
 from app.edge.joint.byte_budget import ByteBudget
 from app.edge.joint.comparison import ModelComparison
-from app.edge.joint.outcome import OpenSample, Outcome
+from app.edge.joint.outcome import OpenSample, SampleOutcome
 from app.edge.joint.reporter import SampleQueue, StatusReporter
 from app.edge.joint.rows import RowQueue
 from app.edge.joint.tally_counter import TallyCounter
@@ -41,7 +41,7 @@ from app.kit.clock import to_text
 from app.kit.errors import ModelmillError
 from app.kit.text.json_values import JsonObject
 
-OnFinal = Callable[[OpenSample, Outcome], None]
+OnFinal = Callable[[OpenSample, SampleOutcome], None]
 """Called once for every sample, from any thread."""
 RUNNING, COMPLETED, FAILED = "running", "completed", "failed"
 logger = logging.getLogger(__name__)
@@ -207,7 +207,7 @@ class JointInference:
                 self._on_upload_result(rejected)
         return pending
 
-    def infer(self, picture: Picture, *, id: str = "", origin: str = "") -> Outcome:
+    def infer(self, picture: Picture, *, id: str = "", origin: str = "") -> SampleOutcome:
         """Returns the final answer; waits for the cloud, at most until the deadline.
 
         Raises:
@@ -339,19 +339,19 @@ class JointInference:
         pending.settle(outcome)
         self._notify(pending, outcome)
 
-    def _show(self, pending: OpenSample, outcome: Outcome) -> None:
+    def _show(self, pending: OpenSample, outcome: SampleOutcome) -> None:
         if self.broadcast is not None:
             self.broadcast(pending, outcome)
         if pending.verdict.is_hard:
             self.samples.add(pending, outcome, at=_format_now())
 
-    def _read_outcome(self, result: UploadResult, source: Source) -> Outcome:
+    def _read_outcome(self, result: UploadResult, source: Source) -> SampleOutcome:
         pending, edge, edge_ms = result.pending, result.pending.edge, result.pending.edge_ms
         if edge is None and result.cloud is None:
             edge, edge_ms = self._predict_fallback(pending)
         final = result.cloud if result.cloud is not None else edge
         assert final is not None
-        return Outcome(
+        return SampleOutcome(
             pending.id,
             source,
             final,
@@ -365,7 +365,7 @@ class JointInference:
             model=result.model if result.cloud is not None else self.model,
         )
 
-    def _notify(self, pending: OpenSample, outcome: Outcome) -> None:
+    def _notify(self, pending: OpenSample, outcome: SampleOutcome) -> None:
         if self._on_final is None:
             return
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 
 from app.inference.prediction import Picture, Prediction
 from app.inference.region import Crop
@@ -14,7 +14,7 @@ from app.kit.text.json_values import JsonObject
 
 
 @dataclass(frozen=True)
-class Outcome:
+class SampleOutcome:
     """The final answer to one sample, and how it came about."""
 
     id: str
@@ -71,6 +71,7 @@ class Place:
     """Later samples of its source did not wait for its answer."""
 
 
+@dataclass(eq=False)
 class OpenSample:
     """A sample in progress. It is settled once, by the first who claims it.
 
@@ -87,46 +88,36 @@ class OpenSample:
         edge: the small model's answer; None for a hard sample in mining-then-inference.
     """
 
-    def __init__(
-        self,
-        id: str,
-        picture: Picture,
-        verdict: Verdict,
-        edge: Prediction | None,
-        *,
-        edge_ms: float,
-        at: float,
-        origin: str = "",
-        waits: bool = False,
-        row: Place,
-    ) -> None:
-        self.id = id
-        self.picture = picture
-        self.verdict = verdict
-        self.edge = edge
-        self.edge_ms = edge_ms
-        self.at = at
-        """When it was judged hard, in seconds of time.monotonic()."""
-        self.origin = origin
-        self.waits = waits
-        """It is not urgent: its deadline starts when it is sent, and no other sample takes its place."""
-        self.row = row
+    id: str
+    picture: Picture
+    verdict: Verdict
+    edge: Prediction | None
+    _: KW_ONLY
+    edge_ms: float
+    at: float
+    """When it was judged hard, in seconds of time.monotonic()."""
+    origin: str = ""
+    waits: bool = False
+    """It is not urgent: its deadline starts when it is sent, and no other sample takes its place."""
+    row: Place
+
+    def __post_init__(self) -> None:
         self.bytes_up = 0
         self._claimed = threading.Lock()
         self._open = threading.Lock()
         """Held until it is settled. For the many easy samples this takes a tenth of the time of an Event."""
         self._open.acquire()
-        self._outcome: Outcome | None = None
+        self._outcome: SampleOutcome | None = None
 
     @property
     def is_final(self) -> bool:
         return self._outcome is not None
 
     @property
-    def outcome(self) -> Outcome | None:
+    def outcome(self) -> SampleOutcome | None:
         return self._outcome
 
-    def wait(self, timeout_s: float | None = None) -> Outcome | None:
+    def wait(self, timeout_s: float | None = None) -> SampleOutcome | None:
         """The outcome, or None when it is not known within this time."""
         if self._open.acquire(timeout=-1 if timeout_s is None else timeout_s):
             self._open.release()  # for the next waiter
@@ -136,6 +127,6 @@ class OpenSample:
         """True for the first caller, who has to settle it."""
         return self._claimed.acquire(blocking=False)
 
-    def settle(self, outcome: Outcome) -> None:
+    def settle(self, outcome: SampleOutcome) -> None:
         self._outcome = outcome
         self._open.release()

@@ -11,14 +11,14 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import numpy as np
 from PIL import Image
 
 from app.edge.agent_connection import AgentConnection
-from app.edge.joint.outcome import OpenSample, Outcome
+from app.edge.joint.outcome import OpenSample, SampleOutcome
 from app.edge.joint.rows import RowQueue
 from app.edge.joint.work import Work
 from app.inference.picture_codec import encode
@@ -45,31 +45,23 @@ Preview = tuple[Sample, bytes, str]
 logger = logging.getLogger(__name__)
 
 
+@dataclass(eq=False)
 class StatusReporter:
     """Reports one worker each second, from a thread of its own."""
 
-    def __init__(
-        self,
-        work: Work,
-        status_source: StatusSource,
-        *,
-        samples: SampleQueue | None = None,
-        rows: RowQueue | None = None,
-        save: Callable[[], None] = lambda: None,
-    ) -> None:
-        """Args:
-        work: what the worker was started for.
-        status_source: gives the current status.
-        samples: hard samples to report.
-        rows: of what was answered, to report.
-        save: also called each second: saves what the worker keeps on disk.
-        """
-        self.work = work
-        self.status_source = status_source
-        self.samples = samples
-        self.rows = rows
-        self.save = save
-        worker = work.content.worker.name
+    work: Work
+    """What the worker was started for."""
+    status_source: StatusSource
+    _: KW_ONLY
+    samples: SampleQueue | None = None
+    """Hard samples to report."""
+    rows: RowQueue | None = None
+    """Of what was answered, to report."""
+    save: Callable[[], None] = lambda: None
+    """Also called each second: saves what the worker keeps on disk."""
+
+    def __post_init__(self) -> None:
+        work, worker = self.work, self.work.content.worker.name
         self._owner = {
             "name": worker,
             "namespace": work.namespace,
@@ -158,7 +150,7 @@ class SampleQueue:
         self._waiting: deque[tuple[float, Preview]] = deque(maxlen=QUEUE_LENGTH)
         self._added_at = -EVERY_S
 
-    def add(self, pending: OpenSample, outcome: Outcome, *, at: str) -> None:
+    def add(self, pending: OpenSample, outcome: SampleOutcome, *, at: str) -> None:
         now = self._clock()
         with self._lock:
             if len(self._waiting) == QUEUE_LENGTH and now - self._added_at < EVERY_S:
@@ -187,7 +179,7 @@ class SampleQueue:
                 self._waiting.appendleft((self._clock(), preview))
 
 
-def sample_of(pending: OpenSample, outcome: Outcome, *, at: str, labels: tuple[str, ...] = ()) -> Sample:
+def sample_of(pending: OpenSample, outcome: SampleOutcome, *, at: str, labels: tuple[str, ...] = ()) -> Sample:
     """What is reported of a sample. Width, height and boxes are those of the source picture, not of the preview.
 
     Args:

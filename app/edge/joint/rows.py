@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from app.edge.joint.answer_order import AnswerOrders
-from app.edge.joint.outcome import Outcome, Place
+from app.edge.joint.outcome import Place, SampleOutcome
 from app.inference.model_card import model_facts
 from app.inference.prediction import Box, Prediction, details_of
 from app.inference.region import Crop
@@ -86,7 +86,7 @@ class RowQueue:
         return place
 
     def fill(
-        self, place: Place, outcome: Outcome, size: tuple[int, int], then: Callable[[], None] = lambda: None
+        self, place: Place, outcome: SampleOutcome, size: tuple[int, int], then: Callable[[], None] = lambda: None
     ) -> None:
         """The sample is answered.
 
@@ -132,7 +132,7 @@ class RowQueue:
         return texts
 
 
-def row_of(outcome: Outcome, place: Place, size: tuple[int, int], labels: Sequence[str]) -> JsonObject:
+def row_of(outcome: SampleOutcome, place: Place, size: tuple[int, int], labels: Sequence[str]) -> JsonObject:
     """A row as the web keeps it. What a classifier answers is an object as large as the picture; the class of a text is
     the text itself.
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 
 from app.edge.joint.joint import JointInference
-from app.edge.joint.outcome import OpenSample, Outcome
+from app.edge.joint.outcome import OpenSample, SampleOutcome
 from app.edge.joint.rows import objects_of
 from app.edge.media.broadcaster import Broadcaster
 from app.inference.annotations import draw
@@ -67,7 +67,7 @@ class StreamBroadcasts:
         for broadcaster in self._broadcasters.values():
             broadcaster.close()
 
-    def _show(self, pending: OpenSample, outcome: Outcome) -> None:
+    def _show(self, pending: OpenSample, outcome: SampleOutcome) -> None:
         """Offers an answered sample, and returns at once. A late one is older than what is shown."""
         row = pending.row
         if row.source in self._broadcasters and not row.is_late:

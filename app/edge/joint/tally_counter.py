@@ -9,13 +9,13 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from app.edge.joint.outcome import Outcome
+from app.edge.joint.outcome import SampleOutcome
 from app.joint_inference.model.tally import Breaker, Source, Tally
 from app.kit.files import SHARED, write_whole
+from app.kit.text.json_values import JsonObject
 
 RECENT = 512
 FPS_OVER_S = 10.0
@@ -52,7 +52,7 @@ class TallyCounter:
             if edge_ms is not None:
                 self._edge_ms.append(edge_ms)
 
-    def count_end(self, outcome: Outcome, *, was_sent: bool, now: str) -> None:
+    def count_end(self, outcome: SampleOutcome, *, was_sent: bool, now: str) -> None:
         """Count the outcome of one hard sample."""
         with self._lock:
             if outcome.source is Source.CLOUD:
@@ -102,7 +102,7 @@ class TallyCounter:
             self._counts[name] += count
 
     def _build_tally(self) -> Tally:
-        counts: dict[str, Any] = self._counts
+        counts: JsonObject = self._counts
         return Tally(**counts, start_time=self._start_time, update_time=self._update_time)
 
 
@@ -110,7 +110,7 @@ def _read(path: Path) -> Tally | None:
     """None when there is no file yet, or it is damaged."""
     try:
         data = json.loads(path.read_bytes())
-        counts: dict[str, Any] = {name: int(data[name]) for name in COUNTED}
+        counts: JsonObject = {name: int(data[name]) for name in COUNTED}
         if min(counts.values()) < 0:
             raise ValueError("a count below 0")
         return Tally(**counts, start_time=str(data["start_time"]), update_time=str(data["update_time"]))

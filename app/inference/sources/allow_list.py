@@ -18,10 +18,8 @@ from urllib.parse import SplitResult, unquote, urlsplit
 from app.kit.errors import BadInput
 
 
-class SourceNotOffered(BadInput):
+class SourceNotOffered(BadInput, code="SOURCE_NOT_OFFERED"):
     """Does not say whether the source exists, so that names of files cannot be guessed."""
-
-    code = "SOURCE_NOT_OFFERED"
 
 
 def resolve_source(source: str, patterns: Sequence[str], withheld: Sequence[str] = ()) -> str:

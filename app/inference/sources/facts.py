@@ -29,6 +29,8 @@ class SourceFacts:
     """Frames a second."""
     is_live: bool = False
     """Its frames come by themselves, and end only when it fails."""
+    is_refused: bool = False
+    """This node opens it for nobody."""
 
 
 def facts_of(source: str) -> SourceFacts:

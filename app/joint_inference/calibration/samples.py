@@ -28,6 +28,7 @@ from app.joint_inference.calibration.model_classes import ModelClasses
 from app.joint_inference.calibration.picture_labels import PictureLabels
 from app.joint_inference.calibration.predictions import UNKNOWN, GroundTruth
 from app.joint_inference.errors import BadSamples
+from app.joint_inference.model.sample_files import is_picture
 from app.kit.text.untrusted_csv import UnreadableCsv, read_rows
 
 MAX_BYTES = 2 << 30
@@ -35,7 +36,6 @@ MAX_BYTES = 2 << 30
 MAX_PICTURE_BYTES = 64 << 20
 MAX_LABELS_BYTES = 8 << 20
 LABELS = "labels.csv"
-ENDINGS = frozenset({".jpg", ".jpeg", ".png"})
 WANTED = "Send a zip of JPEG or PNG pictures, or an .npz with the array x and, where known, the classes y."
 
 
@@ -91,12 +91,12 @@ def count_of(path: Path) -> int:
     directory = _read_directory(path)
     if entries.is_npz(directory):
         return 0
-    return sum(PurePosixPath(info.filename).suffix.lower() in ENDINGS for info in directory)
+    return sum(is_picture(PurePosixPath(info.filename)) for info in directory)
 
 
 def _iterate_pictures(archive: zipfile.ZipFile, size: int, labels: Sequence[str]) -> Iterator[CalibrationSample]:
     chosen = entries.choose(archive.infolist(), size, max_files=MAX_SAMPLES, max_bytes=MAX_BYTES)
-    pictures = [entry for entry in chosen.samples if PurePosixPath(entry.name).suffix.lower() in ENDINGS]
+    pictures = [entry for entry in chosen.samples if is_picture(PurePosixPath(entry.name))]
     if not pictures:
         raise BadSamples("There is no JPEG or PNG in the zip.", hint=WANTED)
     classes = ModelClasses(labels)

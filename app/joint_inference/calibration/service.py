@@ -7,6 +7,7 @@ import logging
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ from app.kit.objects.content import read_json
 from app.kit.sandbox.leftovers import remove_tree
 from app.kit.sandbox.runner import Hooks, Limits, Sandbox
 from app.kit.sql import Database
+from app.kit.text.json_values import JsonObject
 from app.model_registry.model import ModelUse, Usage
 from app.model_registry.service import Models
 
@@ -46,6 +48,7 @@ TOLD_EVERY_S = 0.5
 logger = logging.getLogger(__name__)
 
 
+@dataclass(eq=False)
 class Calibrations:
     """The calibrations of all users. Another user's calibration does not exist for an operation.
 
@@ -60,28 +63,16 @@ class Calibrations:
         work: the folder of this host for calibrations in progress.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        objects: ObjectStore,
-        models: Models,
-        services: Services,
-        sandbox: Sandbox,
-        *,
-        collection: HardSampleCollection,
-        start: Callable[[str], None],
-        work: Path,
-        memory_bytes: int,
-    ) -> None:
-        self.database = database
-        self.objects = objects
-        self.models = models
-        self.services = services
-        self.sandbox = sandbox
-        self.collection = collection
-        self.start = start
-        self.work = work
-        self.memory_bytes = memory_bytes
+    database: Database
+    objects: ObjectStore
+    models: Models
+    services: Services
+    sandbox: Sandbox
+    _: KW_ONLY
+    collection: HardSampleCollection
+    start: Callable[[str], None]
+    work: Path
+    memory_bytes: int
 
     def ask(self, user: str, namespace: str, name: str, samples: Path, set_name: str, *, now: datetime) -> Calibration:
         """Request a calibration.
@@ -133,7 +124,7 @@ class Calibrations:
         """
         folder = folder.strip().strip("/") or collection_folder(self.services.get(user, namespace, name))
         if not folder:
-            hint = "Give its edge worker the parameter collect, such as datasets/door."
+            hint = "Give its edge worker the parameter collect, such as datasets/door, or send samples of your own."
             raise BadSamples("This service keeps no hard samples.", hint=hint)
         make_private(self.work)
         with tempfile.TemporaryDirectory(prefix="collected-", dir=self.work) as work:
@@ -253,8 +244,8 @@ class Calibrations:
             )
         return model.card
 
-    def _request(self, cards: Mapping[Role, ModelCard], specification: Specification, folder: Path) -> dict[str, Any]:
-        request: dict[str, Any] = {"samples": str(folder / "samples"), "into": str(folder)}
+    def _request(self, cards: Mapping[Role, ModelCard], specification: Specification, folder: Path) -> JsonObject:
+        request: JsonObject = {"samples": str(folder / "samples"), "into": str(folder)}
         for role, card in cards.items():
             request[role.value] = {
                 "card": MODEL_CARD.write(card),

@@ -5,9 +5,9 @@ A command parses, calls the client and prints; results go to stdout, troubles to
 """
 
 from app.joint_inference.cli.calibration import calibrate, drift
-from app.joint_inference.cli.services import client_of, commands, path_of
+from app.joint_inference.cli.services import commands, path_of
 from app.results.cli import add_result_commands
 
 commands.command()(calibrate)
 commands.command()(drift)
-add_result_commands(commands, path_of, client_of, content="rows")
+add_result_commands(commands, path_of, content="rows")

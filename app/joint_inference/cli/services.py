@@ -14,7 +14,8 @@ import typer
 
 from app.kit.cli.command import EPILOG, CommandFailed, Exit, Unreachable
 from app.kit.cli.document_files import read_file
-from app.kit.cli.service_options import AsJson, Limit, Url, token, url_of
+from app.kit.cli.service_commands import ServiceCommands
+from app.kit.cli.service_options import AsJson, Limit
 from app.kit.cli.tables import print_record, print_table
 from app.kit.errors import BadRequest, NotFound
 from app.kit.text.json_values import JsonObject
@@ -28,41 +29,38 @@ PATIENCE_S = 60.0
 """How long the service may be away while somebody watches."""
 SEE = "`modelmill joint list` shows those there are."
 FullName = Annotated[str, typer.Argument(metavar="[NAMESPACE/]NAME", help="The service; default namespace: `default`.")]
-commands = typer.Typer(
+commands = ServiceCommands(
+    "app.joint_inference.client:JointClient",
     help="Joint inference: a small model at the edge, hard samples to a big one in the cloud.",
-    no_args_is_help=True,
-    epilog=EPILOG,
 )
 
 
 @commands.command()
 def apply(
-    context: typer.Context,
+    client: JointClient,
     file: Annotated[
         str, typer.Option("--file", "-f", metavar="FILE", help="Services as YAML or JSON; -: standard input.")
     ],
     as_json: AsJson = False,
-    url: Url = None,
 ) -> None:
     """Create or change services. The file may contain several documents."""
     from app.joint_inference.cli.tables import full_name
 
     resources, records = read_resources(file), []
-    with client_of(context, url) as client:
-        for resource in resources:
-            record, is_new = client.apply(resource)
-            records.append(record)
-            if not as_json:
-                typer.echo(f"{full_name(record['resource'])} {'created' if is_new else 'configured'}")
-                for warning in record["warnings"]:
-                    typer.echo(f"warning: {warning}", err=True)
+    for resource in resources:
+        record, is_new = client.apply(resource)
+        records.append(record)
+        if not as_json:
+            typer.echo(f"{full_name(record['resource'])} {'created' if is_new else 'configured'}")
+            for warning in record["warnings"]:
+                typer.echo(f"warning: {warning}", err=True)
     if as_json:
         typer.echo(json.dumps(records, indent=2))
 
 
 @commands.command("list")
 def list_services(
-    context: typer.Context,
+    client: JointClient,
     namespace: Annotated[str | None, typer.Option("--namespace", "-n", help="Only services of this namespace.")] = None,
     state: Annotated[
         str | None, typer.Option(metavar="Pending|Running|Failed", help="Only services in this state.")
@@ -70,37 +68,33 @@ def list_services(
     search: Annotated[str | None, typer.Option("--search", "-q", help="Text in the name.")] = None,
     limit: Limit = 20,
     as_json: AsJson = False,
-    url: Url = None,
 ) -> None:
     """List my services, newest first."""
     from app.joint_inference.cli.tables import services_table
 
-    with client_of(context, url) as client:
-        state_filter = state.capitalize() if state else None
-        records = list(client.services(limit=limit, namespace=namespace, state=state_filter, q=search))
+    state_filter = state.capitalize() if state else None
+    records = list(client.services(limit=limit, namespace=namespace, state=state_filter, q=search))
     print_table(records, partial(services_table, now=datetime.now(UTC)), "There are no services.", as_json=as_json)
 
 
 @commands.command()
 def show(
-    context: typer.Context,
+    client: JointClient,
     service: FullName,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Print again at each change, until Ctrl-C.")] = False,
     as_json: AsJson = False,
-    url: Url = None,
 ) -> None:
     """Show a service: its state and the reason, its workers, their counters, and why a failed worker ended."""
     namespace, name = split_full_name(service)
-    with client_of(context, url) as client:
-        if watch:
-            _watch(client, namespace, name, as_json=as_json)
-            return
-        typer.echo(_format_shown(client.service(namespace, name), as_json=as_json))
+    if watch:
+        _watch(client, namespace, name, as_json=as_json)
+        return
+    typer.echo(_format_shown(client.service(namespace, name), as_json=as_json))
 
 
 @commands.command()
 def rollout(
-    context: typer.Context,
+    client: JointClient,
     service: FullName,
     action: Annotated[
         str,
@@ -109,25 +103,20 @@ def rollout(
         ),
     ] = "",
     as_json: AsJson = False,
-    url: Url = None,
 ) -> None:
     """Show the roll-out of a new edge model to the nodes of a service; pause, resume, roll back, retry or promote
     it."""
     from app.joint_inference.cli.tables import rollout_lines
 
     namespace, name = split_full_name(service)
-    with client_of(context, url) as client:
-        record = client.change_rollout(namespace, name, action) if action else client.service(namespace, name)
-    if as_json:
-        typer.echo(json.dumps(record["rollout"], indent=2))
-        return
-    for line in rollout_lines(record["rollout"]) if record["rollout"] else ["The service has no roll-out."]:
-        typer.echo(line)
+    record = client.change_rollout(namespace, name, action) if action else client.service(namespace, name)
+    lines = rollout_lines(record["rollout"]) if record["rollout"] else ["The service has no roll-out."]
+    print_record(record["rollout"], "\n".join(lines), as_json=as_json)
 
 
 @commands.command()
 def delete(
-    context: typer.Context,
+    client: JointClient,
     service: FullName,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until the workers have ended.")] = True,
     timeout: Annotated[
@@ -135,26 +124,18 @@ def delete(
         typer.Option(metavar="SECONDS", help="Longest time to wait. After it, the command ends with exit code 1."),
     ] = 60.0,
     as_json: AsJson = False,
-    url: Url = None,
 ) -> None:
     """Delete a service, and stop its workers."""
     namespace, name = split_full_name(service)
-    with client_of(context, url) as client:
-        client.delete(namespace, name)
-        if wait and not _is_gone(client, namespace, name, timeout):
-            typer.echo(
-                f"{namespace}/{name} is still being deleted: a node that is away ends its worker when it is back.",
-                err=True,
-            )
-            raise CommandFailed(Exit.FAILED)
+    client.delete(namespace, name)
+    if wait and not _is_gone(client, namespace, name, timeout):
+        typer.echo(
+            f"{namespace}/{name} is still being deleted: a node that is away ends its worker when it is back.",
+            err=True,
+        )
+        raise CommandFailed(Exit.FAILED)
     text = f"{namespace}/{name} {'deleted' if wait else 'is being deleted'}"
     print_record({"removed": f"{namespace}/{name}"}, text, as_json=as_json)
-
-
-def client_of(context: typer.Context, url: str | None) -> JointClient:
-    from app.joint_inference.client import JointClient
-
-    return JointClient(url_of(context, url), token=token())
 
 
 def split_full_name(full_name: str) -> tuple[str, str]:

@@ -10,14 +10,11 @@ from app.inference.prediction import Prediction
 from app.kit.errors import BadInput
 
 
-class UnknownAlgorithm(BadInput):
-    code = "UNKNOWN_ALGORITHM"
+class UnknownAlgorithm(BadInput, code="UNKNOWN_ALGORITHM"): ...
 
 
-class BadParameter(BadInput):
+class BadParameter(BadInput, code="BAD_PARAMETER"):
     """detail: {"key": …}"""
-
-    code = "BAD_PARAMETER"
 
 
 @dataclass(frozen=True)

@@ -26,9 +26,7 @@ JSON_PATCH = "application/json-patch+json"
 YAML = ("application/yaml", "application/x-yaml", "text/yaml", APPLY)
 
 
-class UnknownPatch(BadRequest):
-    status = 415
-    code = "UNKNOWN_PATCH"
+class UnknownPatch(BadRequest, status=415, code="UNKNOWN_PATCH"): ...
 
 
 @dataclass(frozen=True)

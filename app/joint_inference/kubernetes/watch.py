@@ -40,11 +40,8 @@ SHUTDOWN_GRACE_S = 1.0
 INITIAL_END = {"k8s.io/initial-events-end": "true"}
 
 
-class Expired(BadRequest):
+class Expired(BadRequest, status=410, code="VERSION_EXPIRED"):
     """This server did not give out the version, so the list has to be read again."""
-
-    status = 410
-    code = "VERSION_EXPIRED"
 
 
 @dataclass

@@ -176,7 +176,7 @@ def _make_asking(service: Service, edge: ObservedWorker, cloud: ObservedWorker) 
         why = f"The big model does not answer the edge worker{': ' + last if last else ''}. {away}".strip()
         return Condition(RUNNING, Reason.DEGRADED, f"{why} {KEEPS}")
     if away:
-        return Condition(RUNNING, Reason.NODE_OFFLINE, f"{away} The edge worker has not found its big model away.")
+        return Condition(RUNNING, Reason.NODE_OFFLINE, f"{away} The edge worker may still reach it.")
     if not cloud.is_serving:
         return Condition(RUNNING, Reason.CLOUD_STARTING, f"The cloud worker {cloud.name!r} starts on {cloud.node!r}.")
     return Condition(RUNNING, Reason.SERVING, f"{edge.name!r} asks {cloud.name!r} for the hard samples.")

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from app.joint_inference.access import joint_of
-from app.joint_inference.documents import parse_document
+from app.joint_inference.documents import MAX_BYTES, parse_document
 from app.joint_inference.errors import InvalidResource, NoSuchRollout, ServiceChanged
 from app.joint_inference.model.resource import Service
-from app.joint_inference.pages.new import read_sent_texts, text_problems
+from app.joint_inference.pages.new import text_problems
 from app.joint_inference.pages.service import service_of
 from app.joint_inference.pages.service_list import url_of
 from app.joint_inference.pages.view_models import condition_of
@@ -26,7 +25,7 @@ from app.kit.errors import ModelmillError
 from app.kit.text.json_values import JsonObject
 from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
-from app.kit.web.page_actions import with_form
+from app.kit.web.page_actions import with_fields, with_form
 from app.kit.web.templates import render
 
 
@@ -35,12 +34,8 @@ def edit(request: Request) -> Response:
     return _edit_page(request, service, to_yaml(editable(service)), generation=service.generation)
 
 
-async def change(request: Request) -> Response:
-    sent = await read_sent_texts(request)
-    return await run_in_threadpool(_apply_change, request, sent)
-
-
-def _apply_change(request: Request, sent: Mapping[str, str]) -> Response:
+@with_fields(MAX_BYTES, "A service")
+def change(request: Request, sent: Mapping[str, str]) -> Response:
     """Changes a service. Nothing that was typed is lost; if somebody else changed it in the meantime, the page says so
     once before it is overwritten."""
     service, text = service_of(request), sent.get("text", "")

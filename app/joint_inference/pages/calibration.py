@@ -24,7 +24,7 @@ from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
 from app.kit.web.http import query
 from app.kit.web.line_plot import Dot, Line, Plot, axes, path_of, ticks
-from app.kit.web.live_fragment import reload_page, unchanged
+from app.kit.web.live_fragment import reload_page, reloads_when_gone, unchanged
 from app.kit.web.page_actions import with_form
 from app.kit.web.sse import change_stream
 from app.kit.web.templates import TemplateContext, render
@@ -52,12 +52,10 @@ def calibration(request: Request) -> Response:
     return render(request, "joint_inference/calibration.html", area="services", **context)
 
 
+@reloads_when_gone
 def live(request: Request) -> Response:
     """Sends the progress; at the end the page is reloaded."""
-    try:
-        calibration = _of(request)
-    except NotFound:
-        return reload_page()
+    calibration = _of(request)
     if calibration.has_ended or calibration.is_lost(now()):
         return reload_page()
     if request.query_params.get("seen") == f"{calibration.state.value}{calibration.progress}":

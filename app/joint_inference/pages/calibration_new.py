@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
@@ -12,7 +9,7 @@ from starlette.routing import Route
 
 from app.joint_inference.access import calibrations_of, read_service_name
 from app.joint_inference.calibration.model import MAX_SAMPLES
-from app.joint_inference.calibration.service import MAX_SET_BYTES
+from app.joint_inference.calibration_upload import receive_samples
 from app.joint_inference.pages.service import service_of
 from app.joint_inference.pages.service_list import url_of
 from app.joint_inference.service.collection import collection_folder
@@ -20,13 +17,9 @@ from app.kit.clock import now
 from app.kit.errors import ModelmillError, NotFound
 from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
-from app.kit.web.forms import SentFile, receive_form
+from app.kit.web.forms import SentFile
 from app.kit.web.http import retry_after
 from app.kit.web.templates import render
-from app.settings import settings_of
-
-FIELD = "samples"
-NO_FILE = SentFile("", Path(os.devnull))
 
 
 def calibrate(request: Request) -> Response:
@@ -37,14 +30,8 @@ async def begin(request: Request) -> Response:
     """Starts a calibration. The file is streamed to the disk of this host, and from there to the store."""
     await run_in_threadpool(service_of, request)  # before any of the body is read
     try:
-        async with receive_form(
-            request,
-            settings_of(request).work,
-            max_bytes=MAX_SET_BYTES,
-            too_large=f"A set of samples may have {MAX_SET_BYTES >> 20} MiB.",
-            hint="A few hundred pictures are plenty.",
-        ) as sent:
-            return await run_in_threadpool(_begin, request, sent.files.get(FIELD, [NO_FILE])[-1])
+        async with receive_samples(request) as samples:
+            return await run_in_threadpool(_begin, request, samples)
     except NotFound:
         raise
     except ModelmillError as error:

@@ -6,10 +6,9 @@ Both ways are one form with one text behind it: what is previewed is what is sen
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -27,19 +26,9 @@ from app.kit.clock import now
 from app.kit.errors import ModelmillError
 from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
-from app.kit.web.editor import (
-    FORM,
-    Draft,
-    Problems,
-    action_of,
-    as_form,
-    as_text,
-    problems_of_text,
-    refuse_draft,
-    with_retry,
-)
-from app.kit.web.forms import read_fields
+from app.kit.web.editor import FORM, Draft, Problems, action_of, as_form, problems_of_text, with_retry
 from app.kit.web.idempotency import form_once
+from app.kit.web.page_actions import with_fields
 from app.kit.web.templates import TemplateContext, render
 from app.model_registry.access import models_of
 from app.nodes.access import nodes_of
@@ -71,17 +60,11 @@ def new(request: Request) -> Response:
     return _render_page(request, ServiceDraft(mode, values, to_yaml(resource), resource=None if problems else resource))
 
 
-async def create(request: Request) -> Response:
-    sent = await read_sent_texts(request)
-    return await run_in_threadpool(_create, request, sent)
-
-
-async def preview(request: Request) -> Response:
+@with_fields(MAX_BYTES, "A service")
+def preview(request: Request, sent: Mapping[str, str]) -> Response:
     """Sends the YAML as it would be submitted, and its problems, while it is being written."""
-    draft = _read_draft(await read_sent_texts(request))
-    return await run_in_threadpool(
-        lambda: render(request, "joint_inference/_preview.html", draft=draft, **_build_words(draft))
-    )
+    draft = _read_draft(sent)
+    return render(request, "joint_inference/_preview.html", draft=draft, **_build_words(draft))
 
 
 def _read_draft(sent: Mapping[str, str]) -> ServiceDraft:
@@ -102,7 +85,8 @@ def text_problems(error: ModelmillError) -> Problems:
     return problems_of_text(error, at="path", problem="message")
 
 
-def _create(request: Request, sent: Mapping[str, str]) -> Response:
+@with_fields(MAX_BYTES, "A service")
+def create(request: Request, sent: Mapping[str, str]) -> Response:
     draft = _read_draft(sent)
     action, argument = action_of(sent)
     if action == "mode":
@@ -113,14 +97,14 @@ def _create(request: Request, sent: Mapping[str, str]) -> Response:
         service = joint_of(request).services.create(user_of(request), draft.resource, now=now())
     except ModelmillError as error:
         problems = text_problems(error) if draft.mode == YAML else new_form.problems_of(error)
-        return _render_page(request, refuse_draft(draft, error, problems), error.status)
+        return _render_page(request, replace(draft, error=error, problems=problems), error.status)
     return see_other(url_of(service.namespace, service.name, "?note=created"))
 
 
 def _switch(draft: ServiceDraft, mode: str) -> ServiceDraft:
     """Converts the service to the other mode; stays in this one if something would be lost."""
     if mode == YAML:
-        return as_text(draft, YAML)
+        return replace(draft, mode=YAML, problems={})
     values = new_form.values_of(draft.resource) if draft.resource is not None else None
     return as_form(draft, values, is_document=draft.resource is not None)
 
@@ -154,13 +138,3 @@ ROUTES = [
     Route("/ui/services/new", form_once(create), methods=["POST"]),
     Route("/ui/services/new/preview", preview, methods=["POST"]),
 ]
-
-
-async def read_sent_texts(request: Request) -> dict[str, str]:
-    """Returns the texts by name, with line ends as on Unix.
-
-    Raises:
-        TooLarge, BadRequest: They cannot be read.
-    """
-    fields = await read_fields(request, most_bytes=MAX_BYTES, what="A service")
-    return {name: value.replace("\r\n", "\n") for name, value in fields.items()}

@@ -62,7 +62,7 @@ def empty_values() -> Values:
 
 
 def read_sent_values(sent: Mapping[str, str]) -> Values:
-    """The fields as sent; what is no field of ours is omitted, and one that was not sent has its default."""
+    """The fields as sent; unknown fields are omitted, and one that was not sent has its default."""
     return {name: sent.get(name, default)[:VALUE_MAX].strip() for name, default in empty_values().items()}
 
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -23,13 +22,12 @@ from app.joint_inference.service.collection import collection_folder
 from app.joint_inference.service.hard_samples import KEPT_SAMPLES
 from app.joint_inference.service.producers import producer_of_service
 from app.kit.clock import now
-from app.kit.errors import NotFound
 from app.kit.text.json_values import number_in
 from app.kit.web.auth import user_of
-from app.kit.web.http import text_file
+from app.kit.web.downloads import text_file
 from app.kit.web.line_plot import Plot, over_time, time_plot
-from app.kit.web.live_fragment import fragment, reload_page, version_of
-from app.kit.web.sse import change_stream
+from app.kit.web.live_fragment import fragment, reloads_when_gone, version_of
+from app.kit.web.sse import changes_of
 from app.kit.web.templates import TemplateContext, render
 from app.nodes.access import nodes_of
 from app.nodes.model import Node
@@ -58,19 +56,11 @@ def service_page(request: Request) -> Response:
     )
 
 
+@reloads_when_gone
 def live(request: Request) -> Response:
     """What changes by itself. 204 when that is what the page shows already (`seen`)."""
-    try:
-        service = service_of(request)
-    except NotFound:
-        return reload_page()
+    service = service_of(request)
     return fragment(request, "joint_inference/_service_live.html", _build_body(request, service, now()))
-
-
-async def events(request: Request) -> Response:
-    """`changed` when any service did, which may be another one."""
-    await run_in_threadpool(service_of, request)
-    return change_stream(request, CHANNEL)
 
 
 def sample(request: Request) -> Response:
@@ -162,7 +152,7 @@ def _digest_version(
 ROUTES = [
     Route("/ui/services/{namespace}/{name}", service_page),
     Route("/ui/services/{namespace}/{name}/live", live),
-    Route("/ui/services/{namespace}/{name}/events", events),
+    Route("/ui/services/{namespace}/{name}/events", changes_of(CHANNEL, guard=service_of)),
     Route("/ui/services/{namespace}/{name}/yaml", download),
     Route("/ui/services/{namespace}/{name}/picture", picture),
     Route("/ui/services/{namespace}/{name}/samples/{sample_id}", sample),
@@ -174,7 +164,9 @@ LATENCIES = (("edge-50", "edgeMsP50"), ("edge-95", "edgeMsP95"), ("cloud-50", "c
 
 def latency_plot(points: Sequence[TallyPoint]) -> Plot | None:
     """Milliseconds; None while there is nothing to draw a line of."""
-    return time_plot({kind: over_time(points, partial(_get_value, key=key)) for kind, key in LATENCIES})
+    return time_plot(
+        {kind: over_time(points, partial(_get_value, key=key)) for kind, key in LATENCIES}, is_periodic=True
+    )
 
 
 def upload_plot(points: Sequence[TallyPoint]) -> Plot | None:
@@ -183,7 +175,9 @@ def upload_plot(points: Sequence[TallyPoint]) -> Plot | None:
     between = []
     for (minutes, _), earlier, later in zip(since_start[1:], points, points[1:], strict=False):
         between.append((minutes, _compute_share(earlier, later)))
-    return time_plot({"upload-now": between, "upload-all": since_start}, top=1.0, times=100.0, ending="%")
+    return time_plot(
+        {"upload-now": between, "upload-all": since_start}, top=1.0, times=100.0, ending="%", is_periodic=True
+    )
 
 
 def _get_value(point: TallyPoint, key: str) -> float | None:

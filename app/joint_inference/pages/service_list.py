@@ -17,7 +17,7 @@ from app.kit.web.auth import user_of
 from app.kit.web.http import query
 from app.kit.web.list_page import ListQuery
 from app.kit.web.live_fragment import fragment, version_of
-from app.kit.web.sse import change_stream
+from app.kit.web.sse import changes_of
 from app.kit.web.templates import TemplateContext, render
 
 PAGE_SERVICES = 50
@@ -56,11 +56,6 @@ def rows(request: Request) -> Response:
     return fragment(request, "joint_inference/_services_live.html", _build_context(request))
 
 
-async def events(request: Request) -> Response:
-    """`changed` when any service did: also another user's, of which it tells nothing more."""
-    return change_stream(request, CHANNEL)
-
-
 def url_of(namespace: str, name: str, further: str = "") -> str:
     return f"/ui/services/{quote(namespace, safe='')}/{quote(name, safe='')}{further}"
 
@@ -91,5 +86,5 @@ def _build_row(service: Service) -> ServiceRow:
 ROUTES = [
     Route("/ui/services", services),
     Route("/ui/services/rows", rows),
-    Route("/ui/services/events", events),
+    Route("/ui/services/events", changes_of(CHANNEL)),
 ]

@@ -242,8 +242,10 @@ class FleetNode:
 def fleet_node(worker: ServiceWorkerView) -> FleetNode:
     report = worker.report
     end = stream_end(report.detail) if report is not None else None
-    told = (end.message if end is not None else "") or ((report.message or report.reason) if report is not None else "")
-    return FleetNode(worker, worker.figures, told)
+    message = (end.message if end is not None else "") or (
+        (report.message or report.reason) if report is not None else ""
+    )
+    return FleetNode(worker, worker.figures, message)
 
 
 @dataclass(frozen=True)

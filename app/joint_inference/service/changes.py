@@ -68,8 +68,8 @@ def replace_service(
         ServiceChanged: It is not the version that the resource names, or another change was faster.
     """
     metadata = fit["metadata"]
-    wanted_version = metadata.get("resourceVersion")
-    if wanted_version and str(wanted_version) != str(service.version):
+    expected_version = metadata.get("resourceVersion")
+    if expected_version and str(expected_version) != str(service.version):
         raise make_conflict(service)
     fields: dict[str, Any] = {
         "labels": metadata.get("labels") or {},

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import zipfile
 from contextlib import AbstractContextManager
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Protocol
 
 from app.joint_inference.errors import BadSamples
 from app.joint_inference.model.coco import CocoDataset, NoDataset
 from app.joint_inference.model.resource import Service
+from app.joint_inference.model.sample_files import is_member, is_picture
 from app.joint_inference.model.tally import Sample
 from app.kit.errors import ModelmillError
 
@@ -32,6 +33,9 @@ class HomeFiles(Protocol):
 
     def read(self, owner: str, path: str) -> bytes:
         """Empty: there is no such file."""
+
+    def list_files(self, owner: str, folder: str) -> list[str]:
+        """Paths of the files below a folder; empty: there is no such folder."""
 
     def write(self, owner: str, path: str, content: bytes) -> None:
         """Instead of what is there; whole, or not at all."""
@@ -80,7 +84,8 @@ class HardSampleCollection:
         return ""
 
     def pack(self, owner: str, folder: str, into: Path, *, most_bytes: int) -> None:
-        """Write a collected data set as a zip: its annotations, and the pictures that they name.
+        """Write a data set as a zip: its annotations and the pictures that they name, or without such a file, all of
+        its pictures with their labels.
 
         Args:
             folder: in the owner's data home.
@@ -93,22 +98,24 @@ class HardSampleCollection:
         """
         annotations = self._files.read(owner, f"{folder}/{ANNOTATIONS}")
         try:
-            names = CocoDataset.read(annotations).file_names
+            names = [ANNOTATIONS, *CocoDataset.read(annotations).file_names]
         except NoDataset:
             raise BadSamples(f"{folder}/{ANNOTATIONS} is not in COCO's form.") from None
-        if not names:
-            hint = "The edge worker adds them as they occur."
-            raise BadSamples(f"There are no hard samples in {folder} yet.", hint=hint)
-        size = len(annotations)
+        if not annotations:
+            paths = self._files.list_files(owner, folder)
+            names = [path.removeprefix(f"{folder}/") for path in paths if is_member(PurePosixPath(path))]
+        if not any(is_picture(PurePosixPath(name)) for name in names):
+            hint = "The edge worker adds hard samples as they occur; others are pictures with their labels."
+            raise BadSamples(f"There are no pictures in {folder}.", hint=hint)
+        size = 0
         with zipfile.ZipFile(into, "w") as archive:
-            archive.writestr(ANNOTATIONS, annotations)
             for name in dict.fromkeys(names):
-                picture = self._files.read(owner, f"{folder}/{name}")
-                size += len(picture)
+                content = self._files.read(owner, f"{folder}/{name}")
+                size += len(content)
                 if size > most_bytes:
                     raise BadSamples(f"The data set has more than {most_bytes >> 20} MiB.")
-                if picture:  # one that was deleted is left out
-                    archive.writestr(name, picture)
+                if content:  # one that was deleted is left out
+                    archive.writestr(name, content)
 
 
 def collection_folder(service: Service) -> str:

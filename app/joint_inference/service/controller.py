@@ -196,10 +196,10 @@ class Controller:
             former = present[node].content if node in present else None
             nodes_to_notify |= {node} if is_new else set()
             changes += [change_of_model(content.worker, former["model"], content.model)] if is_new and former else []
-        told = [change for change in changes if change]
-        if told:
-            further = f" So it is on {len(told) - 1} more nodes." if len(told) > 1 else ""
-            message = f"{told[0]}{further}"
+        effective = [change for change in changes if change]
+        if effective:
+            further = f" So it is on {len(effective) - 1} more nodes." if len(effective) > 1 else ""
+            message = f"{effective[0]}{further}"
             store.add_event(conn, service.uid, to_text(now), type="Changed", reason="ModelChanged", message=message)
         return nodes_to_notify
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from app.joint_inference import store
@@ -25,6 +25,7 @@ JPEG = "image/jpeg"
 RECENT_EVENTS = 50
 
 
+@dataclass(eq=False)
 class HardSamples:
     """The newest hard samples of all services.
 
@@ -34,20 +35,14 @@ class HardSamples:
         collection: keeps samples in data homes; None: none are kept there.
     """
 
-    def __init__(
-        self,
-        services: Services,
-        nodes: Nodes,
-        objects: ObjectStore,
-        rules: Rules,
-        collection: HardSampleCollection | None = None,
-    ) -> None:
-        self.database: Database = services.database
-        self.services = services
-        self.nodes = nodes
-        self.objects = objects
-        self.rules = rules
-        self.collection = collection
+    services: Services
+    nodes: Nodes
+    objects: ObjectStore
+    rules: Rules
+    collection: HardSampleCollection | None = None
+
+    def __post_init__(self) -> None:
+        self.database: Database = self.services.database
 
     def add(self, node: str, uid: str, sample: Sample, picture: bytes, content_type: str, *, now: datetime) -> None:
         """Store a sample that a node's worker sends. The newest KEPT_SAMPLES are kept.

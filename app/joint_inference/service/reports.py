@@ -43,6 +43,7 @@ class TallyPoint:
     task_info: Mapping[str, Any]
 
 
+@dataclass(eq=False)
 class Reports:
     """Receives and shows the reports of all services.
 
@@ -53,22 +54,16 @@ class Reports:
         wake_sinks: has what waits for sinks delivered soon.
     """
 
-    def __init__(
-        self,
-        services: Services,
-        nodes: Nodes,
-        client: redis.Redis,
-        rules: Rules,
-        send: Callable[[str, UpstreamStatus], None],
-        wake_sinks: Callable[[], None] = lambda: None,
-    ) -> None:
-        self.database: Database = services.database
-        self.services = services
-        self.nodes = nodes
-        self.plots = TimeSeries(client, "joint:series", most=SERIES, every_s=POINT_EVERY_S)
-        self.rules = rules
-        self.send = send
-        self.wake_sinks = wake_sinks
+    services: Services
+    nodes: Nodes
+    client: redis.Redis
+    rules: Rules
+    send: Callable[[str, UpstreamStatus], None]
+    wake_sinks: Callable[[], None] = lambda: None
+
+    def __post_init__(self) -> None:
+        self.database: Database = self.services.database
+        self.plots = TimeSeries(self.client, "joint:series", most=SERIES, every_s=POINT_EVERY_S)
 
     def take(self, namespace: str, name: str, body: Any, *, node: str = "", user: str = "") -> None:
         """A status as the requirement has it, {phase, status, output: {models, taskInfo | ownerInfo}}, for the upstream
@@ -102,7 +97,9 @@ class Reports:
             if is_fleet:
                 store.put_report(conn, uid, status.node, reported)
                 running = running_nodes(self.nodes, conn, uid)
-                reports = {node: told for node, told in {**reports, status.node: reported}.items() if node in running}
+                reports = {
+                    node: report for node, report in {**reports, status.node: reported}.items() if node in running
+                }
                 reported = {**sum_infos(reports.values()), SUMMED_AT: to_text(now)}
             is_due = not is_fleet or _is_older(service.reported.get(SUMMED_AT), now)
             if is_due:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -30,8 +31,8 @@ from app.joint_inference.service.worker_views import WorkerView, worker_view
 from app.joint_inference.store import ServiceEvent, ServiceFilter
 from app.joint_inference.validation import validate
 from app.kit.clock import to_text
-from app.kit.errors import BadInput
 from app.kit.sql import Database, new_secret
+from app.kit.sql.pages import cut_page, read_cursor
 from app.kit.text.merge_patch import merge_patch
 from app.model_registry.model import Model, ModelUse, Usage, follows
 from app.nodes.service import Nodes
@@ -46,6 +47,7 @@ ResourceEdit = Callable[[Service], tuple[Any, Sequence[Any] | None]]
 """Gives the new resource, and its managedFields where these do not follow from the change."""
 
 
+@dataclass(eq=False)
 class Services:
     """The services of all users. Every operation takes the user; another user's service does not exist for it.
 
@@ -55,19 +57,11 @@ class Services:
         find_model: gives the registered model that a user means by a name.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        nodes: Nodes,
-        wake: Wake,
-        announce: Callable[[], None],
-        find_model: FindModel = lambda *_: None,
-    ) -> None:
-        self.database = database
-        self.nodes = nodes
-        self.wake = wake
-        self.announce = announce
-        self.find_model = find_model
+    database: Database
+    nodes: Nodes
+    wake: Wake
+    announce: Callable[[], None]
+    find_model: FindModel = lambda *_: None
 
     def create(
         self, user: str, resource: Any, *, now: datetime, namespace: str | None = None, by: Manager = US
@@ -234,10 +228,9 @@ class Services:
         """
         with self.database.read() as conn:
             services = store.page(
-                conn, user, ServiceFilter(namespace, text, state), before=_parse_cursor(cursor), limit=limit + 1
+                conn, user, ServiceFilter(namespace, text, state), before=read_cursor(cursor), limit=limit + 1
             )
-        shown = services[:limit]
-        return shown, f"{shown[-1].created_at}~{shown[-1].uid}" if len(services) > limit else None
+        return cut_page(services, limit, lambda service: (service.created_at, service.uid))
 
     def all(self, user: str, *, namespace: str | None = None) -> tuple[list[Service], int]:
         """By namespace and name, with the version of this list, see `changes`."""
@@ -361,12 +354,3 @@ def _require_service(service: Service | None, namespace: str, name: str) -> Serv
     if service is None or service.gone_at is not None:
         raise ServiceNotFound(f"There is no service {name!r} in the namespace {namespace!r}.")
     return service
-
-
-def _parse_cursor(text: str | None) -> tuple[str, str] | None:
-    if text is None:
-        return None
-    at, mark, uid = text.partition("~")
-    if not mark:
-        raise BadInput(f"{text!r} is no cursor.", hint="Take next_cursor of the page before.")
-    return at, uid

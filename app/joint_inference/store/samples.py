@@ -19,7 +19,7 @@ def put_sample(conn: Connection, uid: str, sample: Sample, content_type: str, *,
         keep: how many of the service stay.
 
     Returns:
-        Ids of those that had to go for it.
+        Ids of those that were removed for it.
     """
     of_service = samples.c.uid == uid
     conn.execute(sa.delete(samples).where(of_service, samples.c.sample_id == sample.id))

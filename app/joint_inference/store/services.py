@@ -237,7 +237,7 @@ def _find_first(conn: Connection, *conditions: Any) -> Service | None:
 
 
 def _take_next_version(conn: Connection) -> int:
-    """Whoever holds it has the row: the next change waits, so that versions are seen in their order."""
+    """Locks the row, so that the next change waits and versions are seen in order."""
     query = sa.update(versions).values(version=versions.c.version + 1).returning(versions.c.version)
     return int(conn.execute(query).scalar_one())
 

@@ -238,6 +238,7 @@ def test_a_conversion_for_which_nobody_chose_a_preprocessing_leaves_it_to_the_fa
     assert score(toolchain="host", preprocess={**default, "scale": 0.001}) == pytest.approx(0.2, abs=0.01)
 
 
+@pytest.mark.slow
 def test_a_host_bie_runs_as_the_onnx_it_is(converted: Path) -> None:
     predictor = open_predictor(card(Format.BIE, toolchain="host"), converted / "out.bie", None, PredictorOptions())
     assert predictor.runtime == f"{ORT} · bie"

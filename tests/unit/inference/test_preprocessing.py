@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.conversion.toolchains.samples import preprocess_picture
+from app.conversion.toolchains.samples import PictureReader
 from app.inference.errors import ModelUnusable
 from app.inference.picture_codec import decode
 from app.inference.preprocess_options import Preprocess, read_preprocess
@@ -36,7 +36,7 @@ def test_an_input_is_bit_for_bit_what_the_converter_reads(
 ) -> None:
     path = png(tmp_path / "a.png", pixels(20, 31, channels))
     preprocess = read_preprocess(options)
-    expected = preprocess_picture(path, spec(*shape, dtype=dtype), preprocess)
+    expected = PictureReader(spec(*shape, dtype=dtype), preprocess).read(path)
 
     array, _ = Preprocessor(input_layout(shape, (0, 0)), dtype, preprocess).prepare(decode(path.read_bytes()))
 

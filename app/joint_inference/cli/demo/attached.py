@@ -50,7 +50,7 @@ def demonstrate_at(url: str) -> Exit:
 
 
 def _demonstrate(url: str, say: Say) -> None:
-    _remove(url)
+    _remove(url, say)
     say(f"Drawing {TRAINED_ON} digits and training a small and a big classifier on them.")
     drawn, held_out = draw_digits(TRAINED_ON, seed=1), draw_digits(HELD_OUT, seed=4)
     small, big = train(drawn, SMALL, seed=0), train(drawn, BIG, seed=0)
@@ -81,9 +81,9 @@ def _await_end(client: JointClient) -> None:
     happens_within(PATIENCE_S, lambda: own not in {one["name"] for one in client.services(q=own)}, poll_s=POLL_S)
 
 
-def _remove(url: str) -> None:
+def _remove(url: str, say: Say) -> None:
     """All of it, also what a demonstration left that was killed."""
     with JointClient(url) as joint, suppress(ModelmillError):
         joint.delete(NAMESPACE, f"{PREFIX}{NAME}")
     models, nodes = (SMALL_MODEL, BIG_MODEL), NODES
-    remove_models_and_nodes(url, [f"{PREFIX}{name}" for name in models], [f"{PREFIX}{name}" for name in nodes])
+    remove_models_and_nodes(url, [f"{PREFIX}{name}" for name in models], [f"{PREFIX}{name}" for name in nodes], say)

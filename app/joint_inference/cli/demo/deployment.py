@@ -81,7 +81,7 @@ class DemoDeployment:
             time.sleep(POLL_S)
 
     def end(self, namespace: str, name: str) -> None:
-        """Delete the service, so that its workers end in good order."""
+        """Delete the service, so that its workers end orderly."""
         with suppress(ModelmillError):
             self.client.delete(namespace, name)
             deadline = time.monotonic() + GONE_S

@@ -19,7 +19,7 @@ from app.kit.text.json_values import JsonObject
 TIMEOUT_S = 30.0
 AWAY_S, AGAIN_S = 60.0, 0.5
 """How long a worker may be away, as while it is restarted, and the pause between two attempts."""
-Predict = Callable[[int], dict[str, Any]]
+Predict = Callable[[int], JsonObject]
 
 
 def stream(address: str, service: str, digits: Digits, cloud: np.ndarray) -> Iterator[StreamAnswer]:

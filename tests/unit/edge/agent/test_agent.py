@@ -211,6 +211,7 @@ def test_cards_of_nvidia_are_named_as_their_driver_does(tmp_path: Path) -> None:
     assert host_metrics._list_nvidia(tmp_path) == ("NVIDIA T4", "NVIDIA")
 
 
+@pytest.mark.slow
 def test_npus_of_kneron_are_named_by_the_vendors_package() -> None:
     look = (
         "import kp; from app.edge.agent import host_metrics\n"

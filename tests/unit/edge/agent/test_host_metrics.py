@@ -60,6 +60,7 @@ def test_what_a_worker_and_its_children_use_is_told_by_kind(worker: subprocess.P
     until(lambda: cpu.shares({}) == {})
 
 
+@pytest.mark.slow
 def test_the_share_of_the_processors_is_that_since_the_report_before(tmp_path: Path) -> None:
     def burn(seconds: float) -> float:
         """Returns the share of all processors that this process has used meanwhile."""

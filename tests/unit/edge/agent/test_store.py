@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from app.edge.agent import report_store
-from app.edge.agent.disk_reserve import RESERVE_BYTES
+from app.edge.agent.database import RESERVE_BYTES
 from app.edge.agent.report_store import DroppedReports
 from app.edge.agent.store import AgentStore, WorkerRecord
 from app.kit.clock import from_text

@@ -12,7 +12,7 @@ import numpy as np
 
 from app.edge.joint.answer_order import MOST_HELD, NAME, AnswerOrders
 from app.edge.joint.joint import JointInference
-from app.edge.joint.outcome import OpenSample, Outcome, Place
+from app.edge.joint.outcome import OpenSample, Place, SampleOutcome
 from app.edge.joint.rows import RowQueue
 from app.edge.joint.stream_broadcasts import StreamBroadcasts
 from app.edge.joint.work import START_S, Work
@@ -54,7 +54,7 @@ class Worker:
 
     def answer(self, place: Place, *lefts: float) -> None:
         verdict = Verdict(False, 0.5, "")
-        outcome = Outcome("1", Source.EDGE, people(*lefts), verdict, None)
+        outcome = SampleOutcome("1", Source.EDGE, people(*lefts), verdict, None)
         self.rows.fill(place, outcome, (320, 180), lambda: self.turns.append(place))
 
     def take(self, *lefts: float, source: str = "") -> list[int | None]:
@@ -191,7 +191,7 @@ def test_a_late_answer_is_not_broadcast_after_newer_ones(monkeypatch: Any) -> No
     (broadcaster,) = broadcasts._broadcasters.values()
     monkeypatch.setattr(broadcaster, "show", shown.append)
     verdict = Verdict(False, 0.5, "")
-    outcome = Outcome("1", Source.EDGE, people(20), verdict, None)
+    outcome = SampleOutcome("1", Source.EDGE, people(20), verdict, None)
     for is_late in (False, True):
         row = Place(0.0, ids=[7], is_late=is_late)
         pending = OpenSample("1", PICTURE, verdict, None, edge_ms=1, at=0, row=row)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from app.edge.joint.joint import JointInference
-from app.edge.joint.outcome import OpenSample, Outcome
+from app.edge.joint.outcome import OpenSample, SampleOutcome
 from app.inference.prediction import Picture, Prediction
 from app.joint_inference.hard_examples import make
 from app.joint_inference.hard_examples.base import Verdict
@@ -55,7 +55,7 @@ def joint(
     url: str,
     *,
     small: Small | None = None,
-    on_final: Callable[[OpenSample, Outcome], None] | None = None,
+    on_final: Callable[[OpenSample, SampleOutcome], None] | None = None,
     algorithm: str = "CrossEntropy",
     **options: object,
 ) -> Iterator[JointInference]:
@@ -266,7 +266,7 @@ def test_who_waits_for_a_sample_that_neither_model_can_answer_is_told_so() -> No
         def predict(self, picture: Picture) -> Prediction:
             raise RuntimeError("no weights")
 
-    told = list[Outcome]()
+    told = list[SampleOutcome]()
     mode = MiningMode.MINING_THEN_INFERENCE
     with joint(
         "http://127.0.0.1:1", small=Broken(), algorithm="CloudOnly", mining_mode=mode, deadline_s=1
@@ -290,7 +290,7 @@ def test_an_algorithm_that_fails_leaves_the_sample_easy_and_says_so() -> None:
 
 
 def test_whoever_is_told_may_fail_without_harm() -> None:
-    def fails(_: OpenSample, __: Outcome) -> None:
+    def fails(_: OpenSample, __: SampleOutcome) -> None:
         raise RuntimeError("not mine")
 
     with served(well) as url, joint(url, on_final=fails, deadline_s=LONG_S) as inference:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.edge.joint.cloud_answer import InvalidAnswer, prediction_of
-from app.edge.joint.outcome import Outcome
+from app.edge.joint.outcome import SampleOutcome
 from app.edge.joint.tally_counter import TallyCounter
 from app.edge.joint.upload_policy import ProbedBreaker, UploadBudget
 from app.inference.broadcast import Broadcast
@@ -225,6 +225,7 @@ def opened_at(now: float) -> ProbedBreaker:
 
 
 # budget
+@pytest.mark.slow
 @given(
     ratio=st.floats(0, 1),
     scores=st.lists(st.one_of(st.none(), st.floats(0, 1)), max_size=400),
@@ -236,6 +237,7 @@ def test_never_has_more_than_the_budget_gone_up(ratio: float, scores: list[float
         assert spent <= ratio * number + 1e-6
 
 
+@pytest.mark.slow
 @given(scores=st.lists(st.one_of(st.none(), st.floats(0, 1)), max_size=300))
 def test_a_budget_of_all_lets_every_hard_sample_up(scores: list[float | None]) -> None:
     budget = UploadBudget(1.0)
@@ -307,6 +309,7 @@ def test_garbage_is_told_in_words(status: int, body: bytes) -> None:
     assert len(str(told.value)) < 400
 
 
+@pytest.mark.slow
 @given(st.binary(max_size=200))
 def test_no_bytes_are_more_than_garbage(body: bytes) -> None:
     with pytest.raises(InvalidAnswer):
@@ -319,8 +322,8 @@ def test_the_message_of_a_refusal_is_told() -> None:
 
 
 # tally
-def outcome(source: Source, **more: Any) -> Outcome:
-    return Outcome("1", source, SURE, Verdict(True, 1), SURE, **more)
+def outcome(source: Source, **more: Any) -> SampleOutcome:
+    return SampleOutcome("1", source, SURE, Verdict(True, 1), SURE, **more)
 
 
 def test_a_sample_is_counted_once_and_its_end_once() -> None:

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import numpy as np
 import pytest
 
-from app.edge.joint.outcome import OpenSample, Outcome, Place
+from app.edge.joint.outcome import OpenSample, Place, SampleOutcome
 from app.edge.joint.reporter import (
     LONGEST_SIDE,
     MAX_PICTURE_BYTES,
@@ -39,7 +39,7 @@ EDGE = Prediction(boxes=(Box(1, 1, 1900, 1000, 0.7),), candidates=(Box(1, 1, 5, 
 def added(samples: SampleQueue, id: str, picture: Picture) -> None:
     verdict = Verdict(True, 0.5, "dark")
     pending = OpenSample(id, picture, verdict, EDGE, edge_ms=1, at=0, origin="a.mp4 7", row=Place(0.0))
-    samples.add(pending, Outcome(id, Source.EDGE_FALLBACK, EDGE, verdict, EDGE, error="gone"), at="now")
+    samples.add(pending, SampleOutcome(id, Source.EDGE_FALLBACK, EDGE, verdict, EDGE, error="gone"), at="now")
 
 
 def test_a_sample_is_shown_small_and_its_boxes_stay_in_source_pixels() -> None:
@@ -144,7 +144,7 @@ def test_rows_that_the_agent_has_no_room_for_are_sent_again_as_they_are() -> Non
             bodies.append(body)
 
     rows = RowQueue(RowChoice.ALL)
-    rows.fill(rows.reserve(), Outcome("1", Source.EDGE, EDGE, Verdict(False, 0.5, "clear"), EDGE), (1920, 1080))
+    rows.fill(rows.reserve(), SampleOutcome("1", Source.EDGE, EDGE, Verdict(False, 0.5, "clear"), EDGE), (1920, 1080))
     with served(answer) as url:
         content = SimpleNamespace(worker=SimpleNamespace(name="edge"))
         work = SimpleNamespace(content=content, namespace="default", service="door", uid="u", agent_url=url)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
 from app.edge.joint import rows as rows_module
 from app.edge.joint.joint import JointInference
-from app.edge.joint.outcome import Outcome
+from app.edge.joint.outcome import SampleOutcome
 from app.edge.joint.rows import RowQueue
 from app.inference.prediction import Box, Picture, Prediction
 from app.inference.region import Crop
@@ -21,8 +22,8 @@ BOXES = Prediction(boxes=(Box(1.234, 2, 30, 40, 0.91234567, 1),), candidates=(Bo
 NOTHING = Prediction()
 
 
-def outcome(id: str = "1", final: Prediction = BOXES, source: Source = Source.EDGE) -> Outcome:
-    return Outcome(id, source, final, Verdict(source is not Source.EDGE, 0.5, ""), final, model="big@3")
+def outcome(id: str = "1", final: Prediction = BOXES, source: Source = Source.EDGE) -> SampleOutcome:
+    return SampleOutcome(id, source, final, Verdict(source is not Source.EDGE, 0.5, ""), final, model="big@3")
 
 
 def sent(queue: RowQueue) -> list[dict[str, Any]]:
@@ -107,7 +108,8 @@ def test_a_report_that_was_not_taken_is_sent_again_as_it_was() -> None:
     assert (runs[0][0], runs[0][1] + 1) == runs[1]
 
 
-def test_of_a_line_that_is_too_long_the_oldest_go_and_reports_are_bounded() -> None:
+def test_of_a_line_that_is_too_long_the_oldest_go_and_reports_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows_module, "MOST_WAITING", MOST_ROWS + 100)
     queue = RowQueue(RowChoice.ALL)
     filled(queue, *map(str, range(rows_module.MOST_WAITING + 7)))
     assert queue.lost == 7

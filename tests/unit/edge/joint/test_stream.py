@@ -141,6 +141,7 @@ def test_the_deadline_of_a_sample_that_waited_begins_when_it_is_sent(
         assert joint.tally().kept == 0, "each was sent"
 
 
+@pytest.mark.slow
 def test_who_wants_no_waiting_gets_none(hundred: Path, big_model: BigModel, cloud: Cloud) -> None:
     cloud.goes_on.clear()
     with streaming(hundred, big_model, "CloudOnly", deadline_s=LONG_S, on_full=OnFull.DROP) as joint:

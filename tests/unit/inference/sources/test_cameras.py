@@ -117,6 +117,7 @@ class SilentCamera:
         os.close(self._held)
 
 
+@pytest.mark.slow
 def test_one_that_falls_silent_in_the_kernel_is_told_and_read_again_when_it_is_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

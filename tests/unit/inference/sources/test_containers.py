@@ -56,6 +56,7 @@ def test_of_a_file_that_does_not_say_nothing_is_known(content: bytes, tmp_path: 
     assert read_declared_bytes(tmp_path / "nothing") == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "codec"), [("a.mp4", "mpeg4"), ("a.mkv", "libx264"), ("a.avi", "mpeg4")])
 def test_the_end_of_a_cut_video_says_how_much_of_it_is_there(name: str, codec: str, tmp_path: Path) -> None:
     path = film(tmp_path / name, count=COUNT, codec=codec)

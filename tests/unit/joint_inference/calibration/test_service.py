@@ -28,7 +28,7 @@ from app.joint_inference.calibration.predictions import GroundTruth, SamplePredi
 from app.joint_inference.calibration.quality import Kind, measure, ratio
 from app.joint_inference.calibration.samples import MAX_SAMPLES, read_labels, read_samples
 from app.joint_inference.calibration.service import MOST_OPEN, Calibrations, calibrations_using
-from app.joint_inference.calibration.sweep import SWEEP, Setting, Sweep, best_within, pareto, sweep
+from app.joint_inference.calibration.sweep import SWEEP, Setting, Sweep, best_within, pareto, split_samples, sweep
 from app.joint_inference.errors import BadSamples, CalibrationNotFound, NotReady, ServiceNotFound
 from app.joint_inference.hard_examples import load_algorithms, make
 from app.joint_inference.model.coco import CocoDataset
@@ -86,14 +86,24 @@ def of(swept: Sweep, algorithm: str, **parameters: str) -> Setting:
 
 @pytest.mark.slow
 def test_the_digits_are_as_good_as_was_measured(digits_sweep: Sweep) -> None:
-    assert digits_sweep.kind is Kind.ACCURACY and digits_sweep.samples == 899
-    assert round(digits_sweep.edge_only, 4) == 0.8387 and round(digits_sweep.cloud_only, 4) == 0.9733
+    """The measured numbers are of all samples: of both halves together."""
+    assert (digits_sweep.kind, digits_sweep.samples, digits_sweep.checking) == (Kind.ACCURACY, 899, 449)
+
+    def on_all(setting: Setting) -> tuple[float, float]:
+        assert setting.check is not None
+        quality = (setting.quality * 450 + setting.check.quality * 449) / 899
+        return round(quality, 4), round((setting.upload * 450 + setting.check.upload * 449) / 899, 2)
+
     half, third = (of(digits_sweep, "CrossEntropy", threshold_cross_entropy=t) for t in ("0.50", "0.30"))
-    assert (round(half.quality, 4), round(half.upload, 2)) == (0.9700, 0.50)
-    assert (round(third.quality, 4), round(third.upload, 2)) == (0.9032, 0.22)
-    assert round(digits_sweep.random(0.5), 3) == round((0.8387 + 0.9733) / 2, 3)
+    alone = [of(digits_sweep, name) for name in ("EdgeOnly", "CloudOnly")]
+    assert [on_all(setting) for setting in alone] == [(0.8387, 0.0), (0.9733, 1.0)]
+    assert [on_all(setting) for setting in (half, third)] == [(0.9700, 0.50), (0.9032, 0.22)]
+    assert [digits_sweep.edge_only, digits_sweep.cloud_only] == [setting.quality for setting in alone]
+    assert round(digits_sweep.random(0.5), 3) == round(sum(setting.quality for setting in alone) / 2, 3)
+    assert all(s.check and s.check.low <= s.check.quality <= s.check.high for s in digits_sweep.settings)
 
 
+@pytest.mark.slow
 def test_the_best_within_a_budget_never_exceeds_it_and_beats_chance(digits_sweep: Sweep) -> None:
     for budget in (0.0, 0.1, 0.22, 0.5, 0.77, 1.0):
         best = best_within(digits_sweep.settings, budget)
@@ -102,11 +112,34 @@ def test_the_best_within_a_budget_never_exceeds_it_and_beats_chance(digits_sweep
         assert not any(s.upload <= budget and s.quality > best.quality for s in digits_sweep.settings)
 
 
+@pytest.mark.slow
 def test_the_front_rises_and_nothing_lies_above_it(digits_sweep: Sweep) -> None:
     front = pareto(digits_sweep.settings)
     assert all(a.upload < b.upload and a.quality < b.quality for a, b in itertools.pairwise(front))
     for setting in digits_sweep.settings:
         assert any(f.upload <= setting.upload and f.quality >= setting.quality for f in front)
+
+
+def test_settings_are_checked_on_samples_that_had_no_part_in_the_choice() -> None:
+    """One half has answers of the big model that are right, the other wrong ones."""
+    choosing, checking = split_samples(100)
+    assert sorted([*choosing, *checking]) == list(range(100)) and len(choosing) == len(checking) == 50
+    answers = [
+        SamplePredictions(
+            str(n),
+            Prediction(probabilities=(0.6, 0.4)),
+            Prediction(probabilities=(0.2, 0.8)),
+            GroundTruth(label=1 if n in choosing or n == checking[0] else 0),
+        )
+        for n in range(100)
+    ]
+    swept = sweep(answers, make, ["CloudOnly"])
+    (setting,) = swept.settings
+    assert (swept.samples, swept.checking, swept.cloud_only, setting.quality) == (100, 50, 1.0, 1.0)
+    assert setting.check is not None and (setting.check.upload, setting.check.quality) == (1.0, 0.02)
+    assert setting.check.low == 0.0 and 0.02 < setting.check.high < 0.2
+    few = sweep(answers[:39], make, ["CloudOnly"])
+    assert few.checking == 0 and few.settings[0].check is None
 
 
 def test_of_equally_good_settings_the_thriftiest_is_the_best() -> None:
@@ -116,8 +149,9 @@ def test_of_equally_good_settings_the_thriftiest_is_the_best() -> None:
     assert best_within(same, 0.05) is None
 
 
-def test_a_sweep_survives_being_stored(digits_sweep: Sweep) -> None:
-    assert SWEEP.read(json.loads(json.dumps(SWEEP.write(digits_sweep)))) == digits_sweep
+def test_a_sweep_survives_being_stored(digits: list[SamplePredictions]) -> None:
+    swept = sweep(digits[:40], make, NAMES)
+    assert SWEEP.read(json.loads(json.dumps(SWEEP.write(swept)))) == swept
 
 
 def test_an_answer_keeps_its_candidates_when_it_is_stored() -> None:
@@ -392,6 +426,9 @@ class HomeInMemory:
     def read(self, owner: str, path: str) -> bytes:
         return self.files.get(path, b"") if owner == USER else b""
 
+    def list_files(self, owner: str, folder: str) -> list[str]:
+        return [path for path in self.files if path.startswith(f"{folder}/")] if owner == USER else []
+
     def write(self, owner: str, path: str, content: bytes) -> None:
         raise AssertionError("a calibration reads")
 
@@ -406,6 +443,7 @@ def collected() -> bytes:
     return dataset.write()
 
 
+@pytest.mark.slow
 def test_hard_samples_that_were_kept_calibrate_with_their_annotations(calibrations: Calibrations) -> None:
     files = {"datasets/hard/images/0.png": png(mode="L"), "datasets/hard/annotations.json": collected()}
     calibrations.collection = HardSampleCollection(HomeInMemory(files))
@@ -414,6 +452,19 @@ def test_hard_samples_that_were_kept_calibrate_with_their_annotations(calibratio
     assert (made.request.set_name, calibrations.get(USER, made.calibration_id).state) == ("datasets/hard", State.READY)
     swept = calibrations.sweep(USER, made.calibration_id)
     assert (swept.samples, swept.skipped, swept.kind) == (1, 0, Kind.ACCURACY), "the class of its annotation is true"
+
+
+def test_a_folder_of_the_data_home_without_annotations_goes_with_its_labels(tmp_path: Path) -> None:
+    label, other = "0 0.5 0.5 0.5 0.5", "night/clip.mp4"
+    files = {"images/a.png": png(), "images/b.png": png(), "labels/a.txt": label.encode(), other: b"no picture"}
+    home = HomeInMemory({f"datasets/yard/{name}": content for name, content in files.items()})
+    HardSampleCollection(home).pack(USER, "datasets/yard", tmp_path / "set.zip", most_bytes=1 << 20)
+    truths = {sample.name: sample.truth.boxes for sample in read_samples(tmp_path / "set.zip", [])}
+    assert truths == {"images/a.png": (Box(2, 2, 6, 6, 1.0, 0),), "images/b.png": ()}
+    with pytest.raises(BadSamples, match="no pictures in datasets/night"):
+        HardSampleCollection(home).pack(USER, "datasets/night", tmp_path / "set.zip", most_bytes=1 << 20)
+    with pytest.raises(BadSamples, match="more than 0 MiB"):
+        HardSampleCollection(home).pack(USER, "datasets/yard", tmp_path / "set.zip", most_bytes=100)
 
 
 def test_a_calibration_can_be_what_drift_is_measured_against(
@@ -432,7 +483,7 @@ def test_a_calibration_can_be_what_drift_is_measured_against(
 
 @pytest.mark.parametrize(
     ("folder", "reason"),
-    [("", "keeps no hard samples"), ("datasets/none", "no hard samples in"), ("datasets/odd", "not in COCO")],
+    [("", "keeps no hard samples"), ("datasets/none", "no pictures in"), ("datasets/odd", "not in COCO")],
 )
 def test_without_kept_samples_no_calibration_begins(calibrations: Calibrations, folder: str, reason: str) -> None:
     calibrations.collection = HardSampleCollection(HomeInMemory({"datasets/odd/annotations.json": b"[]"}))

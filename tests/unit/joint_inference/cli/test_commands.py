@@ -34,6 +34,12 @@ def test_the_namespace_may_be_left_out():
     assert (split_full_name("helmet"), split_full_name("shop/helmet")) == (("default", "helmet"), ("shop", "helmet"))
 
 
+def test_samples_of_this_machine_and_of_the_data_home_exclude_each_other(monkeypatch, capsys):
+    flags = ("--folder", "datasets/door", "--samples", "door.zip")
+    assert typed(monkeypatch, "calibrate", "helmet", *flags, "--url", NOBODY) == Exit.BAD_INPUT
+    assert "exclude each other" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("where", [[], ["-A", "-n", "default"]])
 def test_the_operator_must_know_where_to_look(monkeypatch, capsys, where):
     assert typed(monkeypatch, "operator", "--user", "alice", *where) == Exit.BAD_INPUT

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from app.joint_inference.cli.calibration import calibration_lines
 from app.joint_inference.cli.tables import rollout_lines, service_lines, services_table
 from tests.harness.joint.deployment import resource
 
@@ -61,3 +62,12 @@ def test_the_list_shows_the_first_and_last_line_of_a_message(message: str, text:
     record |= {"reason": "Crashing", "message": message, "since": since, "created_at": since, "metrics": {}}
     table = services_table([record], datetime(2026, 11, 22, 12, 5, tzinfo=UTC))
     assert list(table.columns[-1].cells)[-1] == text
+
+
+def test_a_setting_of_a_calibration_has_what_other_samples_say_of_it() -> None:
+    record = {"calibration_id": "c", "state": "READY", "samples": "x.zip", "links": {"page": "/c"}, "error": {}}
+    setting = {"algorithm": "IBT", "parameters": {"threshold_box": "0.5"}, "upload": 0.2, "quality": 0.9, "check": None}
+    check = {"upload": 0.25, "quality": 0.85, "low": 0.8, "high": 0.9}
+    _, few, many = calibration_lines({**record, "settings": [setting, {**setting, "check": check}]})
+    assert few == " 20.0% up   90.0%  IBT threshold_box=0.5"
+    assert many == " 20.0% up   90.0%  checked 85.0% (80.0% to 90.0%)  IBT threshold_box=0.5"

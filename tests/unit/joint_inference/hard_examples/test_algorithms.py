@@ -138,6 +138,7 @@ def test_a_weaker_box_never_makes_an_ibt_sample_easier(
     assert after.score >= before.score
 
 
+@pytest.mark.slow
 @given(
     weights=st.lists(st.floats(0, 1e6), min_size=1, max_size=30).filter(lambda distribution: sum(distribution) > 0),
     least=SHARES,
@@ -149,6 +150,7 @@ def test_cross_entropy_has_an_answer_for_every_distribution(weights: list[float]
     assert verdict.is_hard == (1 - verdict.score < least - 1e-9) or abs(1 - verdict.score - least) < 1e-6
 
 
+@pytest.mark.slow
 @given(values=st.lists(st.floats(), max_size=8), name=st.sampled_from(["IBT", "Threshold", "CrossEntropy"]))
 def test_no_number_that_a_model_may_give_is_an_error(values: list[float], name: str) -> None:
     for prediction in (seen(*values), classes(*values)):
@@ -156,6 +158,7 @@ def test_no_number_that_a_model_may_give_is_an_error(values: list[float], name: 
         assert math.isfinite(verdict.score)
 
 
+@pytest.mark.slow
 @given(scores=st.lists(st.floats(0.3, 1), min_size=1, max_size=9), box=st.floats(0, 1), img=SHARES)
 def test_what_is_never_hard_really_never_is(scores: list[float], box: float, img: float) -> None:
     algorithm = make("IBT", {"threshold_box": repr(box), "threshold_img": repr(img)})

@@ -176,6 +176,7 @@ def test_a_selector_that_is_none_is_refused(query: dict[str, str]) -> None:
         selector_of(query)
 
 
+@pytest.mark.slow
 @given(st.text(max_size=30))
 def test_whatever_is_sent_as_a_selector_it_is_one_or_refused(text: str) -> None:
     for ask in (lambda: selector_of({"labelSelector": text, "fieldSelector": text}), lambda: fields_of(text)):
