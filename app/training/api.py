@@ -10,7 +10,8 @@ from starlette.responses import Response
 from app.kit.clock import now, to_text
 from app.kit.errors import Forbidden
 from app.kit.web.auth import caller_of, user_of
-from app.kit.web.http import CSV, json_answer, text_file
+from app.kit.web.downloads import CSV, text_file
+from app.kit.web.http import json_answer
 from app.kit.web.idempotency import HEADER, SCHEMA
 from app.kit.web.operations import OpenApiSchema, Operations
 from app.kit.web.request_body import read_whole_body
@@ -44,8 +45,7 @@ _LOG_HEADERS = {
 OPERATIONS = Operations()
 
 
-@OPERATIONS.add(
-    "POST",
+@OPERATIONS.post(
     TASKS,
     "Submit a training task; a repeated Idempotency-Key returns the first task",
     {200: schemas.TaskAnswer, 201: schemas.TaskAnswer},
@@ -64,17 +64,15 @@ async def create_task(request: Request) -> Response:
     return json_answer(responses.describe_task(view), 201 if is_new else 200, {"Location": f"{TASKS}/{task.task_id}"})
 
 
-@OPERATIONS.add(
-    "POST",
+@OPERATIONS.post(
     f"{TASKS}/{{task_id}}/again",
     "Submit a task again, with other values of its fields or from one of its checkpoints",
     {200: schemas.TaskAgainAnswer, 201: schemas.TaskAgainAnswer},
     more_errors=(403, 409),
-    body=schemas.TaskAgain,
     sent_headers={HEADER: SCHEMA},
 )
-def submit_again(request: Request, body: schemas.TaskAgain) -> Response:
-    caller, task_id, training = caller_of(request), _read_task_id(request), training_of(request)
+def submit_again(request: Request, task_id: str, body: schemas.TaskAgain) -> Response:
+    caller, training = caller_of(request), training_of(request)
     user = caller.user
     text = training.resubmission.text(user, task_id, body.set, body.resume)
     task, is_new = training.tasks.submit(
@@ -87,13 +85,11 @@ def submit_again(request: Request, body: schemas.TaskAgain) -> Response:
     )
 
 
-@OPERATIONS.add(
-    "GET",
+@OPERATIONS.get(
     TASKS,
     "List my training tasks, newest first; administrators also those of others",
-    {200: schemas.TasksAnswer},
+    schemas.TasksAnswer,
     more_errors=(403,),
-    query=schemas.TaskQuery,
 )
 def list_tasks(request: Request, params: schemas.TaskQuery) -> Response:
     filters = TaskFilter(
@@ -108,85 +104,75 @@ def list_tasks(request: Request, params: schemas.TaskQuery) -> Response:
     return json_answer(schemas.TasksAnswer(tasks=[responses.summary(view) for view in views], next_cursor=cursor))
 
 
-@OPERATIONS.add(
-    "GET",
+@OPERATIONS.get(
     f"{TASKS}/{{task_id}}",
     "Get a task: its state, why it waits, its attempts and its files",
-    {200: schemas.TaskAnswer},
+    schemas.TaskAnswer,
     version_fields=("state", "priority", "created_at"),
 )
-def get_task(request: Request) -> Response:
-    return json_answer(
-        responses.describe_task(training_of(request).tasks.get(user_of(request), _read_task_id(request)))
-    )
+def get_task(request: Request, task_id: str) -> Response:
+    return json_answer(responses.describe_task(training_of(request).tasks.get(user_of(request), task_id)))
 
 
-@OPERATIONS.add(
-    "POST",
+@OPERATIONS.post(
     f"{TASKS}/{{task_id}}/cancel",
     "Cancel a task: at once if it waits, otherwise within seconds; administrators also tasks of others",
     {202: schemas.TaskAnswer},
     more_errors=(409,),
 )
-def cancel_task(request: Request) -> Response:
+def cancel_task(request: Request, task_id: str) -> Response:
     tasks, caller = training_of(request).tasks, caller_of(request)
-    task = tasks.changes.cancel(caller.user, _read_task_id(request), now=now(), is_admin=caller.is_admin)
+    task = tasks.changes.cancel(caller.user, task_id, now=now(), is_admin=caller.is_admin)
     return json_answer(responses.describe_task(tasks.get(task.user, task.task_id)), 202)
 
 
-@OPERATIONS.add(
-    "PATCH",
+@OPERATIONS.patch(
     f"{TASKS}/{{task_id}}",
     "Change the priority of a waiting task; administrators also for tasks of others",
-    {200: schemas.TaskAnswer},
+    schemas.TaskAnswer,
     more_errors=(409,),
-    body=schemas.TaskChange,
 )
-def change_task(request: Request, body: schemas.TaskChange) -> Response:
-    tasks, caller, task_id = training_of(request).tasks, caller_of(request), _read_task_id(request)
+def change_task(request: Request, task_id: str, body: schemas.TaskChange) -> Response:
+    tasks, caller = training_of(request).tasks, caller_of(request)
     task = tasks.changes.set_priority(caller.user, task_id, body.priority, now=now(), is_admin=caller.is_admin)
     return json_answer(responses.describe_task(tasks.get(task.user, task_id)))
 
 
-@OPERATIONS.add(
-    "POST",
+@OPERATIONS.post(
     f"{TASKS}/{{task_id}}/release",
     "Release a task that has been in cancellation for ten minutes without an answer from Ray",
-    {200: schemas.TaskAnswer},
+    schemas.TaskAnswer,
     more_errors=(409,),
 )
-def release_task(request: Request) -> Response:
-    tasks, caller, task_id = training_of(request).tasks, caller_of(request), _read_task_id(request)
+def release_task(request: Request, task_id: str) -> Response:
+    tasks, caller = training_of(request).tasks, caller_of(request)
     task = tasks.changes.release(caller.user, task_id, now=now(), is_admin=caller.is_admin)
     return json_answer(responses.describe_task(tasks.get(task.user, task_id)))
 
 
-@OPERATIONS.add(
-    "POST",
+@OPERATIONS.post(
     f"{TASKS}/{{task_id}}/stacks",
     "Get the call stacks of the driver and actors of a running task; administrators also for tasks of others",
-    {200: schemas.StacksAnswer},
+    schemas.StacksAnswer,
     more_errors=(409,),
 )
-def task_stacks(request: Request) -> Response:
+def task_stacks(request: Request, task_id: str) -> Response:
     training, caller = training_of(request), caller_of(request)
-    stacks = responses.stacks(training.stacks(caller.user, _read_task_id(request), is_admin=caller.is_admin))
+    stacks = responses.stacks(training.stacks(caller.user, task_id, is_admin=caller.is_admin))
     return json_answer(stacks, headers=NO_STORE)
 
 
-@OPERATIONS.add(
-    "GET",
+@OPERATIONS.get(
     f"{TASKS}/{{task_id}}/logs",
     "Get the last lines of the log of an attempt, optionally only those with a text or of a process",
-    {200: ("text/plain",)},
+    ("text/plain",),
     more_errors=(403,),
-    query=schemas.LogQuery,
     headers=_LOG_HEADERS,
 )
-def task_logs(request: Request, params: schemas.LogQuery) -> Response:
+def task_logs(request: Request, task_id: str, params: schemas.LogQuery) -> Response:
     log = training_of(request).tasks.log(
         user_of(request),
-        _read_task_id(request),
+        task_id,
         attempt_no=params.attempt,
         tail=params.tail,
         lines=LineFilter(params.q, params.process),
@@ -202,93 +188,71 @@ def task_logs(request: Request, params: schemas.LogQuery) -> Response:
     return Response(log.data, media_type="text/plain; charset=utf-8", headers=headers)
 
 
-@OPERATIONS.add(
-    "GET",
-    f"{TASKS}/{{task_id}}/checkpoints",
-    "List the checkpoints of a task",
-    {200: schemas.CheckpointsAnswer},
-)
-def task_checkpoints(request: Request) -> Response:
-    training, user, task_id = training_of(request), user_of(request), _read_task_id(request)
-    view, told = training.tasks.get(user, task_id), training.tasks.checkpoints(user, task_id)
-    ranking = ranking_of(view.task, [one.step for one in told], training.curves.read(view).curves)
-    return json_answer(responses.checkpoints(told, ranking))
+@OPERATIONS.get(f"{TASKS}/{{task_id}}/checkpoints", "List the checkpoints of a task", schemas.CheckpointsAnswer)
+def task_checkpoints(request: Request, task_id: str) -> Response:
+    training, user = training_of(request), user_of(request)
+    view, checkpoints = training.tasks.get(user, task_id), training.tasks.checkpoints(user, task_id)
+    ranking = ranking_of(view.task, [one.step for one in checkpoints], training.curves.read(view).curves)
+    return json_answer(responses.checkpoints(checkpoints, ranking))
 
 
-@OPERATIONS.add(
-    "POST",
+@OPERATIONS.post(
     f"{TASKS}/{{task_id}}/export",
     "Export a checkpoint as a model: a task writes Hugging Face safetensors to models/ of the data home",
     {201: schemas.TaskAnswer},
     more_errors=(403, 409),
-    body=schemas.NewExport,
 )
-def export_checkpoint(request: Request, body: schemas.NewExport) -> Response:
+def export_checkpoint(request: Request, task_id: str, body: schemas.NewExport) -> Response:
     caller, training = caller_of(request), training_of(request)
     task = training.exports.export(
-        caller.user, _read_task_id(request), body.checkpoint, to_onnx=body.onnx, now=now(), is_admin=caller.is_admin
+        caller.user, task_id, body.checkpoint, to_onnx=body.onnx, now=now(), is_admin=caller.is_admin
     )
     view = training.tasks.get(caller.user, task.task_id)
     return json_answer(responses.describe_task(view), 201, {"Location": f"{TASKS}/{task.task_id}"})
 
 
-@OPERATIONS.add(
-    "GET",
-    f"{TASKS}/{{task_id}}/metrics",
-    "Get the learning curves of a task",
-    {200: schemas.MetricsAnswer},
-    query=schemas.MetricsQuery,
-)
-def task_metrics(request: Request, params: schemas.MetricsQuery) -> Response:
+@OPERATIONS.get(f"{TASKS}/{{task_id}}/metrics", "Get the learning curves of a task", schemas.MetricsAnswer)
+def task_metrics(request: Request, task_id: str, params: schemas.MetricsQuery) -> Response:
     training = training_of(request)
-    curves = training.curves.read(training.tasks.get(user_of(request), _read_task_id(request)))
+    curves = training.curves.read(training.tasks.get(user_of(request), task_id))
     names = [name for name in params.name.split(",") if name]
     return json_answer(responses.metrics(curves, names, params.points), headers=NO_STORE)
 
 
-@OPERATIONS.add(
-    "GET",
+@OPERATIONS.get(
     f"{TASKS}/{{task_id}}/metrics.csv",
     "Get the learning curves of a task as CSV: every point of every series",
-    {200: ("text/csv",)},
+    ("text/csv",),
 )
-def task_metrics_csv(request: Request) -> Response:
+def task_metrics_csv(request: Request, task_id: str) -> Response:
     training = training_of(request)
-    view = training.tasks.get(user_of(request), _read_task_id(request))
+    view = training.tasks.get(user_of(request), task_id)
     return text_file(responses.metrics_csv(training.curves.read(view)), f"{view.task.task_id}-metrics.csv", CSV)
 
 
-@OPERATIONS.add(
-    "GET",
-    f"{TASKS}/{{task_id}}/events",
-    "List the events of a task",
-    {200: schemas.EventsAnswer},
-    query=schemas.EventQuery,
-)
-def task_events(request: Request, params: schemas.EventQuery) -> Response:
-    events = training_of(request).tasks.events(user_of(request), _read_task_id(request), after=params.after)
+@OPERATIONS.get(f"{TASKS}/{{task_id}}/events", "List the events of a task", schemas.EventsAnswer)
+def task_events(request: Request, task_id: str, params: schemas.EventQuery) -> Response:
+    events = training_of(request).tasks.events(user_of(request), task_id, after=params.after)
     return json_answer(schemas.EventsAnswer(events=[responses.event(event) for event in events]))
 
 
-@OPERATIONS.add("GET", f"{TASKS}/{{task_id}}/spec", "Get the task as it was submitted", {200: (YAML,)})
-def task_spec(request: Request) -> Response:
+@OPERATIONS.get(f"{TASKS}/{{task_id}}/spec", "Get the task as it was submitted", (YAML,))
+def task_spec(request: Request, task_id: str) -> Response:
     """Byte for byte as it was sent, whatever it was sent as: JSON is YAML, too."""
-    task = training_of(request).tasks.get(user_of(request), _read_task_id(request)).task
+    task = training_of(request).tasks.get(user_of(request), task_id).task
     return Response(task.spec_text.encode(), media_type=YAML)
 
 
-@OPERATIONS.add(
-    "POST",
+@OPERATIONS.post(
     f"{TASKS}/{{task_id}}/convert",
     "Convert a model of a task",
     {201: schemas.ConversionAnswer},
     more_errors=(403, 409, 507),
-    body=schemas.NewConversion,
 )
-def convert_result(request: Request, body: schemas.NewConversion) -> Response:
+def convert_result(request: Request, task_id: str, body: schemas.NewConversion) -> Response:
     conversion = training_of(request).results.convert(
         user_of(request),
-        _read_task_id(request),
+        task_id,
         artifact=body.artifact,
         images=body.images,
         name=body.name,
@@ -298,18 +262,16 @@ def convert_result(request: Request, body: schemas.NewConversion) -> Response:
     return json_answer(responses.conversion(conversion), 201, {"Location": f"/jobs/{conversion.job_id}"})
 
 
-@OPERATIONS.add(
-    "POST",
+@OPERATIONS.post(
     f"{TASKS}/{{task_id}}/models",
     "Add a model of a task to the model registry",
     {201: schemas.TaskModelAnswer},
     more_errors=(403, 409, 507),
-    body=schemas.NewTaskModel,
 )
-def register_result(request: Request, body: schemas.NewTaskModel) -> Response:
+def register_result(request: Request, task_id: str, body: schemas.NewTaskModel) -> Response:
     model = training_of(request).results.register(
         user_of(request),
-        _read_task_id(request),
+        task_id,
         artifact=body.artifact,
         name=body.name,
         is_next=body.new_version,
@@ -319,11 +281,8 @@ def register_result(request: Request, body: schemas.NewTaskModel) -> Response:
     return json_answer(answer, 201, {"Location": answer.model})
 
 
-@OPERATIONS.add(
-    "GET",
-    "/api/v2/cluster",
-    "Get the nodes of the cluster, and the GPUs that tasks hold",
-    {200: cluster_schemas.ClusterAnswer},
+@OPERATIONS.get(
+    "/api/v2/cluster", "Get the nodes of the cluster, and the GPUs that tasks hold", cluster_schemas.ClusterAnswer
 )
 def get_cluster(request: Request) -> Response:
     """As the scheduler last saw it, with the further clusters."""
@@ -341,8 +300,3 @@ def _choose_owner(request: Request, user: str | None) -> str | None:
     if not caller.is_admin:
         raise Forbidden("Only administrators list tasks of others.", hint="Leave out user.")
     return None if user == EVERYBODY else user
-
-
-def _read_task_id(request: Request) -> str:
-    task_id: str = request.path_params["task_id"]
-    return task_id

@@ -23,11 +23,10 @@ OPERATIONS = Operations()
 _require_admin = only_for_administrators("Environments are written by administrators.")
 
 
-@OPERATIONS.add(
-    "GET",
+@OPERATIONS.get(
     ENVIRONMENTS,
     "List the environments that my tasks may use, with only the names of their secrets",
-    {200: schemas.EnvironmentsAnswer},
+    schemas.EnvironmentsAnswer,
 )
 def list_environments(request: Request) -> Response:
     is_admin = caller_of(request).is_admin
@@ -37,33 +36,28 @@ def list_environments(request: Request) -> Response:
     )
 
 
-@OPERATIONS.add(
-    "PUT",
+@OPERATIONS.put(
     f"{ENVIRONMENTS}/{{environment}}",
     "Add or replace an environment; running attempts keep the previous one (administrators)",
-    {200: schemas.EnvironmentAnswer},
+    schemas.EnvironmentAnswer,
     more_errors=(403,),
     body=body_of(EnvironmentSpec),
 )
-async def put_environment(request: Request) -> Response:
+async def put_environment(request: Request, environment: str) -> Response:
     _require_admin(request)
     body, environments = await read_whole_body(request, MAX_SPEC_BYTES, "An environment"), training_of(request).tasks
-    name = request.path_params["environment"]
-    made = await run_in_threadpool(environments.environments.put, name, body, by=user_of(request), now=now())
+    made = await run_in_threadpool(environments.environments.put, environment, body, by=user_of(request), now=now())
     return json_answer(_describe_environment(made, is_admin=True))
 
 
-@OPERATIONS.add(
-    "DELETE",
+@OPERATIONS.delete(
     f"{ENVIRONMENTS}/{{environment}}",
     "Delete an environment that no unfinished task uses (administrators)",
-    {204: None},
     more_errors=(403, 409),
 )
-def delete_environment(request: Request) -> Response:
+def delete_environment(request: Request, environment: str) -> None:
     _require_admin(request)
-    training_of(request).tasks.environments.delete(request.path_params["environment"], by=user_of(request))
-    return Response(status_code=204)
+    training_of(request).tasks.environments.delete(environment, by=user_of(request))
 
 
 def _describe_environment(environment: Environment, *, is_admin: bool) -> schemas.EnvironmentAnswer:

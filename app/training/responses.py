@@ -128,7 +128,7 @@ def metrics(curves: TaskCurves, names: Sequence[str], most_points: int) -> schem
 
 
 def metrics_csv(curves: TaskCurves) -> str:
-    """One row a point: metric, step, seconds since the first row (empty if nothing tells), value."""
+    """One row a point: metric, step, seconds since the first row (empty if unknown), value."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(["metric", "step", "time_s", "value"])

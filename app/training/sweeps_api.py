@@ -20,8 +20,7 @@ from app.training.spec import MAX_SPEC_BYTES
 OPERATIONS = Operations()
 
 
-@OPERATIONS.add(
-    "POST",
+@OPERATIONS.post(
     SWEEPS,
     "Submit a sweep of tasks: a task, and `vary` with the values of its fields",
     {201: sweep_schemas.SweepAnswer},
@@ -35,47 +34,36 @@ async def create_task_sweep(request: Request) -> Response:
     return json_answer(responses.sweep(view), 201, {"Location": f"{SWEEPS}/{view.sweep_id}"})
 
 
-@OPERATIONS.add(
-    "POST",
+@OPERATIONS.post(
     f"{SWEEPS}/{{task_sweep_id}}/again",
     "Start a sweep of tasks again, with other values of its fields",
     {201: sweep_schemas.SweepAgainAnswer},
     more_errors=(403, 409),
-    body=sweep_schemas.SweepAgain,
 )
-def submit_task_sweep_again(request: Request, body: sweep_schemas.SweepAgain) -> Response:
+def submit_task_sweep_again(request: Request, task_sweep_id: str, body: sweep_schemas.SweepAgain) -> Response:
     caller, sweeps = caller_of(request), training_of(request).sweeps
-    view, changes = sweeps.resubmit(caller.user, _read_sweep_id(request), body.set, now=now(), is_admin=caller.is_admin)
+    view, changes = sweeps.resubmit(caller.user, task_sweep_id, body.set, now=now(), is_admin=caller.is_admin)
     return json_answer(responses.describe_sweep_again(view, changes), 201, {"Location": f"{SWEEPS}/{view.sweep_id}"})
 
 
-@OPERATIONS.add("GET", SWEEPS, "List the last sweeps of tasks, newest first", {200: sweep_schemas.SweepsAnswer})
+@OPERATIONS.get(SWEEPS, "List the last sweeps of tasks, newest first", sweep_schemas.SweepsAnswer)
 def list_task_sweeps(request: Request) -> Response:
     views = training_of(request).sweeps.views(user_of(request))
     return json_answer(sweep_schemas.SweepsAnswer(sweeps=[responses.sweep(view) for view in views]))
 
 
-@OPERATIONS.add(
-    "GET",
+@OPERATIONS.get(
     f"{SWEEPS}/{{task_sweep_id}}",
     "Get a sweep of tasks: its tasks, their values, and the best task by its metric",
-    {200: sweep_schemas.SweepAnswer},
+    sweep_schemas.SweepAnswer,
 )
-def get_task_sweep(request: Request) -> Response:
-    return json_answer(responses.sweep(training_of(request).sweeps.view(user_of(request), _read_sweep_id(request))))
+def get_task_sweep(request: Request, task_sweep_id: str) -> Response:
+    return json_answer(responses.sweep(training_of(request).sweeps.view(user_of(request), task_sweep_id)))
 
 
-@OPERATIONS.add(
-    "POST",
-    f"{SWEEPS}/{{task_sweep_id}}/cancel",
-    "Cancel a sweep and its unfinished tasks",
-    {202: sweep_schemas.SweepAnswer},
+@OPERATIONS.post(
+    f"{SWEEPS}/{{task_sweep_id}}/cancel", "Cancel a sweep and its unfinished tasks", {202: sweep_schemas.SweepAnswer}
 )
-def cancel_task_sweep(request: Request) -> Response:
-    sweeps, sweep_id = training_of(request).sweeps, _read_sweep_id(request)
-    return json_answer(responses.sweep(sweeps.cancel(user_of(request), sweep_id, now=now())), 202)
-
-
-def _read_sweep_id(request: Request) -> str:
-    sweep_id: str = request.path_params["task_sweep_id"]
-    return sweep_id
+def cancel_task_sweep(request: Request, task_sweep_id: str) -> Response:
+    sweeps = training_of(request).sweeps
+    return json_answer(responses.sweep(sweeps.cancel(user_of(request), task_sweep_id, now=now())), 202)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import uuid
 from functools import partial
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.kit.cli.service_options import AsJson, Url
+from app.kit.cli.service_options import AsJson
 from app.kit.cli.tables import print_record, print_table
 from app.kit.errors import BadRequest, NotFound
 from app.kit.text.json_values import JsonObject
-from app.training.cli.service import TaskId, client_of, task_of
+from app.training.cli.service import TaskId, task_of
+
+if TYPE_CHECKING:
+    from app.training.client import TrainingClient
 
 Artifact = Annotated[
     str,
@@ -22,34 +25,31 @@ Artifact = Annotated[
 ]
 
 
-def checkpoints(context: typer.Context, task: TaskId, as_json: AsJson = False, url: Url = None) -> None:
+def checkpoints(client: TrainingClient, task: TaskId, as_json: AsJson = False) -> None:
     """List the checkpoints of a task, for `resume_from` of a new task."""
     from app.training.cli.tables import checkpoints_table
 
-    with client_of(context, url) as client:
-        answer = client.checkpoints(task_of(client, task)["task_id"])
+    answer = client.checkpoints(task_of(client, task)["task_id"])
     table = partial(checkpoints_table, metric=answer["metric"])
     print_table(answer["checkpoints"], table, "It has left no checkpoint.", as_json=as_json)
 
 
 def export(
-    context: typer.Context,
+    client: TrainingClient,
     task: TaskId,
     checkpoint: Annotated[str, typer.Option(metavar="last|best|STEP", help="Checkpoint of the task.")] = "last",
     onnx: Annotated[bool, typer.Option("--onnx", help="Also export an ONNX model.")] = False,
     as_json: AsJson = False,
-    url: Url = None,
 ) -> None:
     """Export a checkpoint as a model: a task writes it to models/ of your data home, as Hugging Face safetensors."""
-    with client_of(context, url) as client:
-        step = int(checkpoint) if checkpoint.isdecimal() else checkpoint
-        task_id = task_of(client, task)["task_id"]
-        record = client.export(task_id, step, onnx=onnx, idempotency_key=str(uuid.uuid4()))
+    step = int(checkpoint) if checkpoint.isdecimal() else checkpoint
+    task_id = task_of(client, task)["task_id"]
+    record = client.export(task_id, step, onnx=onnx, idempotency_key=str(uuid.uuid4()))
     print_record(record, record["task_id"], as_json=as_json)
 
 
 def convert(
-    context: typer.Context,
+    client: TrainingClient,
     task: TaskId,
     artifact: Artifact = "",
     images: Annotated[
@@ -60,23 +60,21 @@ def convert(
     ] = "",
     name: Annotated[str, typer.Option(help="Name of the conversion job.")] = "",
     as_json: AsJson = False,
-    url: Url = None,
 ) -> None:
     """Convert a model of a task, with the options that the task describes."""
-    with client_of(context, url) as client:
-        record = task_of(client, task)
-        made = client.convert(
-            record["task_id"],
-            _choose_artifact(record, artifact),
-            images=images,
-            name=name,
-            idempotency_key=str(uuid.uuid4()),
-        )
+    record = task_of(client, task)
+    made = client.convert(
+        record["task_id"],
+        _choose_artifact(record, artifact),
+        images=images,
+        name=name,
+        idempotency_key=str(uuid.uuid4()),
+    )
     print_record(made, made["job_id"], as_json=as_json)
 
 
 def register(
-    context: typer.Context,
+    client: TrainingClient,
     task: TaskId,
     name: Annotated[str, typer.Argument(metavar="NAME", help="Of the model.")],
     artifact: Artifact = "",
@@ -85,19 +83,17 @@ def register(
     ] = False,
     note: Annotated[str, typer.Option(help="Note about this version.")] = "",
     as_json: AsJson = False,
-    url: Url = None,
 ) -> None:
     """Add a model of a task to the model registry."""
-    with client_of(context, url) as client:
-        record = task_of(client, task)
-        made = client.register(
-            record["task_id"],
-            _choose_artifact(record, artifact),
-            name,
-            new_version=new_version,
-            note=note,
-            idempotency_key=str(uuid.uuid4()),
-        )
+    record = task_of(client, task)
+    made = client.register(
+        record["task_id"],
+        _choose_artifact(record, artifact),
+        name,
+        new_version=new_version,
+        note=note,
+        idempotency_key=str(uuid.uuid4()),
+    )
     print_record(made, f"{made['name']}@{made['version']}", as_json=as_json)
 
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.kit.cli.partial_ids import SEARCHED_AT_MOST, only_match
-from app.kit.cli.service_options import token, url_of
 from app.kit.errors import BadRequest
 from app.kit.text.json_values import JsonObject
 
@@ -27,12 +26,6 @@ Changes = Annotated[
         "--set", metavar="FIELD=VALUE", help="Another value of a field; an empty value removes it. Can be repeated."
     ),
 ]
-
-
-def client_of(context: typer.Context, url: str | None) -> TrainingClient:
-    from app.training.client import TrainingClient
-
-    return TrainingClient(url_of(context, url), token=token())
 
 
 def task_of(client: TrainingClient, part: str) -> JsonObject:

@@ -4,44 +4,42 @@ from __future__ import annotations
 
 import json
 import uuid
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.kit.cli.command import EPILOG
 from app.kit.cli.document_files import read_file
-from app.kit.cli.service_options import AsJson, Url
+from app.kit.cli.service_commands import ServiceCommands
+from app.kit.cli.service_options import AsJson
 from app.kit.cli.tables import print_record
 from app.kit.text.json_values import JsonObject
-from app.training.cli.service import Changes, change_of, client_of, tell_changes
+from app.training.cli.service import Changes, change_of, tell_changes
+
+if TYPE_CHECKING:
+    from app.training.client import TrainingClient
 
 SweepId = Annotated[str, typer.Argument(metavar="ID", help="Id of the sweep, as `start` prints it.")]
-commands = typer.Typer(
-    help="Train with several values of some fields, and compare the results.", no_args_is_help=True, epilog=EPILOG
+commands = ServiceCommands(
+    "app.training.client:TrainingClient", help="Train with several values of some fields, and compare the results."
 )
 
 
 @commands.command()
 def start(
-    context: typer.Context,
+    client: TrainingClient,
     file: Annotated[str, typer.Argument(metavar="FILE", help="A task as YAML, with `vary`; -: standard input.")],
     as_json: AsJson = False,
-    url: Url = None,
 ) -> None:
     """Submit a task for each combination of values, or a number of tasks with random values or values of Optuna."""
-    with client_of(context, url) as client:
-        sweep = client.submit_sweep(read_file(file), idempotency_key=str(uuid.uuid4()))
+    sweep = client.submit_sweep(read_file(file), idempotency_key=str(uuid.uuid4()))
     print_record(sweep, f"{sweep['sweep_id']} has {len(sweep['tasks'])} tasks.", as_json=as_json)
 
 
 @commands.command()
-def again(
-    context: typer.Context, sweep: SweepId, changes: Changes = None, as_json: AsJson = False, url: Url = None
-) -> None:
+def again(client: TrainingClient, sweep: SweepId, changes: Changes = None, as_json: AsJson = False) -> None:
     """Start a sweep again, with other values (--set most=20 --set 'vary.total_epochs=[1, 2]')."""
     values = dict(map(change_of, changes or ()))
-    with client_of(context, url) as client:
-        record = client.sweep_again(sweep, values, idempotency_key=str(uuid.uuid4()))
+    record = client.sweep_again(sweep, values, idempotency_key=str(uuid.uuid4()))
     if as_json:
         typer.echo(json.dumps(record, indent=2))
         return
@@ -50,10 +48,9 @@ def again(
 
 
 @commands.command(name="list")
-def list_sweeps(context: typer.Context, as_json: AsJson = False, url: Url = None) -> None:
+def list_sweeps(client: TrainingClient, as_json: AsJson = False) -> None:
     """List the last sweeps, newest first."""
-    with client_of(context, url) as client:
-        sweeps = client.sweeps()
+    sweeps = client.sweeps()
     if as_json:
         typer.echo(json.dumps(sweeps, indent=2))
         return
@@ -64,18 +61,16 @@ def list_sweeps(context: typer.Context, as_json: AsJson = False, url: Url = None
 
 
 @commands.command()
-def show(context: typer.Context, sweep: SweepId, as_json: AsJson = False, url: Url = None) -> None:
+def show(client: TrainingClient, sweep: SweepId, as_json: AsJson = False) -> None:
     """Show the tasks of a sweep with their values and their best metric. * marks the best task."""
-    with client_of(context, url) as client:
-        view = client.sweep(sweep)
+    view = client.sweep(sweep)
     _print(view, as_json=as_json)
 
 
 @commands.command()
-def cancel(context: typer.Context, sweep: SweepId, as_json: AsJson = False, url: Url = None) -> None:
+def cancel(client: TrainingClient, sweep: SweepId, as_json: AsJson = False) -> None:
     """Cancel a sweep and its unfinished tasks."""
-    with client_of(context, url) as client:
-        view = client.cancel_sweep(sweep)
+    view = client.cancel_sweep(sweep)
     _print(view, as_json=as_json)
 
 

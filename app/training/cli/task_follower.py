@@ -26,10 +26,8 @@ RESULT = "out.nef"
 GAP = b"[some lines went by faster than they could be followed; the whole log is in the task's folder]\n"
 
 
-class ConversionMissing(ModelmillError):
+class ConversionMissing(ModelmillError, code="CONVERSION_MISSING"):
     """The task has succeeded, and what it asked for was not made of its result."""
-
-    code = "CONVERSION_MISSING"
 
 
 class TaskFollower:

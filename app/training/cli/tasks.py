@@ -15,12 +15,13 @@ import typer
 
 from app.kit.cli.command import EPILOG, CommandFailed, Exit, Unreachable
 from app.kit.cli.document_files import read_file
-from app.kit.cli.service_options import AsJson, Limit, Url
+from app.kit.cli.service_commands import ServiceCommands
+from app.kit.cli.service_options import AsJson, Limit
 from app.kit.cli.tables import print_record, print_table
 from app.kit.cli.terminal_text import print_log
 from app.kit.errors import BadRequest, NotFound
 from app.kit.text.json_values import JsonObject
-from app.training.cli.service import Changes, TaskId, change_of, client_of, task_id_of, task_of, tell_changes
+from app.training.cli.service import Changes, TaskId, change_of, task_id_of, task_of, tell_changes
 from app.training.model import Workload
 
 if TYPE_CHECKING:
@@ -28,14 +29,16 @@ if TYPE_CHECKING:
 
 GOES_ON = "Ctrl-C while following leaves the task as it is; `modelmill train cancel` ends it. "
 
-commands = typer.Typer(
-    help="Train on the Ray cluster: submit, list, show, follow, cancel.", no_args_is_help=True, epilog=GOES_ON + EPILOG
+commands = ServiceCommands(
+    "app.training.client:TrainingClient",
+    help="Train on the Ray cluster: submit, list, show, follow, cancel.",
+    epilog=GOES_ON + EPILOG,
 )
 
 
 @commands.command(epilog=GOES_ON + EPILOG)
 def submit(
-    context: typer.Context,
+    client: TrainingClient,
     file: Annotated[str, typer.Argument(metavar="FILE", help="The task as YAML or JSON; -: standard input.")],
     follow: Annotated[
         bool,
@@ -55,21 +58,19 @@ def submit(
         ),
     ] = None,
     as_json: AsJson = False,
-    url: Url = None,
 ) -> None:
     """Submit a task, and follow it: its state, its log, and the conversion that it requests."""
     from app.training.cli.task_follower import TaskFollower
 
     spec = read_file(file)
-    with client_of(context, url) as client:
-        record = _submit(client, spec)
-        if not follow:
-            print_record(record, record["task_id"], as_json=as_json)
-            return
-        following = TaskFollower(client, record["task_id"], timeout_s=timeout, is_quiet=as_json)
-        record, job = following.to_the_end(), None
-        if record["state"] == "SUCCEEDED":
-            job = following.conversion(out)
+    record = _submit(client, spec)
+    if not follow:
+        print_record(record, record["task_id"], as_json=as_json)
+        return
+    following = TaskFollower(client, record["task_id"], timeout_s=timeout, is_quiet=as_json)
+    record, job = following.to_the_end(), None
+    if record["state"] == "SUCCEEDED":
+        job = following.conversion(out)
     if as_json:
         typer.echo(json.dumps({"task": record, "job": job}, indent=2))
     _end(record, job)
@@ -77,20 +78,18 @@ def submit(
 
 @commands.command()
 def again(
-    context: typer.Context,
+    client: TrainingClient,
     task: TaskId,
     changes: Changes = None,
     resume: Annotated[
         str | None, typer.Option(metavar="last|best|STEP", help="Continue from this checkpoint of the task.")
     ] = None,
     as_json: AsJson = False,
-    url: Url = None,
 ) -> None:
     """Submit a task again, with other values (--set overrides.trainer.seed=2) or from a checkpoint."""
     values = dict(map(change_of, changes or ()))
-    with client_of(context, url) as client:
-        step = int(resume) if resume and resume.isdecimal() else resume
-        record = client.again(task_of(client, task)["task_id"], values, resume=step, idempotency_key=str(uuid.uuid4()))
+    step = int(resume) if resume and resume.isdecimal() else resume
+    record = client.again(task_of(client, task)["task_id"], values, resume=step, idempotency_key=str(uuid.uuid4()))
     if as_json:
         typer.echo(json.dumps(record, indent=2))
         return
@@ -100,7 +99,7 @@ def again(
 
 @commands.command("list")
 def list_tasks(
-    context: typer.Context,
+    client: TrainingClient,
     state: Annotated[
         str | None,
         typer.Option(metavar="QUEUED|PENDING_RESOURCES|RUNNING|SUCCEEDED|…", help="Only tasks in this state."),
@@ -114,31 +113,28 @@ def list_tasks(
     ] = None,
     limit: Limit = 20,
     as_json: AsJson = False,
-    url: Url = None,
 ) -> None:
     """List my tasks, newest first."""
     from app.training.cli.tables import tasks_table
 
-    with client_of(context, url) as client:
-        filters = {"state": state.upper() if state else None, "workload": workload.lower() if workload else None}
-        records = list(client.tasks(limit=limit, q=search, user=user, **filters))
+    filters = {"state": state.upper() if state else None, "workload": workload.lower() if workload else None}
+    records = list(client.tasks(limit=limit, q=search, user=user, **filters))
     table = partial(tasks_table, now=datetime.now(UTC), shows_users=user is not None)
     print_table(records, table, "There are no tasks.", as_json=as_json)
 
 
 @commands.command()
-def show(context: typer.Context, task: TaskId, as_json: AsJson = False, url: Url = None) -> None:
+def show(client: TrainingClient, task: TaskId, as_json: AsJson = False) -> None:
     """Show a task: its state, why it waits, its attempts, and its files."""
     from app.training.cli.tables import task_lines
 
-    with client_of(context, url) as client:
-        record = task_of(client, task)
+    record = task_of(client, task)
     print_record(record, "\n".join(task_lines(record)), as_json=as_json)
 
 
 @commands.command()
 def logs(
-    context: typer.Context,
+    client: TrainingClient,
     task: TaskId,
     tail: Annotated[int, typer.Option(min=1, max=5000, metavar="LINES", help="Number of lines from the end.")] = 2000,
     attempt: Annotated[
@@ -151,24 +147,22 @@ def logs(
     process: Annotated[
         str, typer.Option(metavar="NAME", help='Only lines of this process: "rank 3", or its name in Ray.')
     ] = "",
-    url: Url = None,
 ) -> None:
     """Print the end of the log of a task."""
     if follow and (search or process):
         raise BadRequest("--follow shows every line", hint="Leave out --search and --process, or --follow.")
     from app.training.cli.task_follower import TaskFollower
 
-    with client_of(context, url) as client:
-        task_id = task_of(client, task)["task_id"]
-        if follow and attempt is None:
-            TaskFollower(client, task_id, is_quiet=False, is_only_log=True, tail=tail).to_the_end()
-            return
-        print_log(client.log(task_id, tail=tail, attempt_no=attempt, text=search, process=process))
+    task_id = task_of(client, task)["task_id"]
+    if follow and attempt is None:
+        TaskFollower(client, task_id, is_quiet=False, is_only_log=True, tail=tail).to_the_end()
+        return
+    print_log(client.log(task_id, tail=tail, attempt_no=attempt, text=search, process=process))
 
 
 @commands.command()
 def plot(
-    context: typer.Context,
+    client: TrainingClient,
     task: TaskId,
     metric: Annotated[
         list[str] | None, typer.Option("--metric", "-m", metavar="NAME", help="Name of a curve. Can be repeated.")
@@ -179,12 +173,10 @@ def plot(
         typer.Option("--with", metavar="TASK", help="Plot the curve of another task, too. Can be repeated."),
     ] = None,
     as_json: AsJson = False,
-    url: Url = None,
 ) -> None:
     """Plot the learning curves of a task. Without --metric: the names of all, and the first ones."""
-    with client_of(context, url) as client:
-        answer = client.metrics(task_of(client, task)["task_id"], names=metric or ())
-        others = {one: client.metrics(task_of(client, one)["task_id"], names=metric or ()) for one in beside or ()}
+    answer = client.metrics(task_of(client, task)["task_id"], names=metric or ())
+    others = {one: client.metrics(task_of(client, one)["task_id"], names=metric or ()) for one in beside or ()}
     if as_json:
         typer.echo(json.dumps(answer, indent=2))
         return
@@ -208,52 +200,43 @@ def plot(
 
 
 @commands.command()
-def cancel(context: typer.Context, task: TaskId, as_json: AsJson = False, url: Url = None) -> None:
+def cancel(client: TrainingClient, task: TaskId, as_json: AsJson = False) -> None:
     """Cancel a task. Administrators can cancel tasks of others by their full id."""
-    with client_of(context, url) as client:
-        record = client.cancel(task_id_of(client, task))
-    if as_json:
-        typer.echo(json.dumps(record, indent=2))
-    elif record["state"] == "CANCELED":
-        typer.echo(f"Task {record['task_id']} is cancelled.")
-    else:
-        typer.echo(f"Task {record['task_id']} is being stopped, which takes some seconds.")
+    record = client.cancel(task_id_of(client, task))
+    state = "cancelled" if record["state"] == "CANCELED" else "being stopped, which takes some seconds"
+    print_record(record, f"Task {record['task_id']} is {state}.", as_json=as_json)
 
 
 @commands.command()
 def priority(
-    context: typer.Context,
+    client: TrainingClient,
     task: TaskId,
     level: Annotated[
         str, typer.Argument(metavar="high|normal|low", help="The priority; only administrators may set high.")
     ],
     as_json: AsJson = False,
-    url: Url = None,
 ) -> None:
     """Change the priority of a waiting task. Administrators can change tasks of others by their full id."""
-    with client_of(context, url) as client:
-        task_id = task_id_of(client, task)
-        record = client.set_priority(task_id, level)
+    task_id = task_id_of(client, task)
+    record = client.set_priority(task_id, level)
     print_record(record, f"Task {record['task_id']} has priority {record['priority']}.", as_json=as_json)
 
 
 @commands.command()
-def release(context: typer.Context, task: TaskId, as_json: AsJson = False, url: Url = None) -> None:
+def release(client: TrainingClient, task: TaskId, as_json: AsJson = False) -> None:
     """Release a task that has been in cancellation for ten minutes without an answer from Ray.
 
     What still runs of it is stopped when Ray answers again. Administrators can release tasks of others by their full
     id.
     """
-    with client_of(context, url) as client:
-        record = client.release(task_id_of(client, task))
+    record = client.release(task_id_of(client, task))
     print_record(record, f"Task {record['task_id']}: {record['error_summary']}", as_json=as_json)
 
 
 @commands.command()
-def stacks(context: typer.Context, task: TaskId, as_json: AsJson = False, url: Url = None) -> None:
+def stacks(client: TrainingClient, task: TaskId, as_json: AsJson = False) -> None:
     """Show the call stacks of the processes of a running task. Administrators see tasks of others by their full id."""
-    with client_of(context, url) as client:
-        processes = client.stacks(task_id_of(client, task))
+    processes = client.stacks(task_id_of(client, task))
     if as_json:
         typer.echo(json.dumps(processes, indent=2))
         return
@@ -262,10 +245,9 @@ def stacks(context: typer.Context, task: TaskId, as_json: AsJson = False, url: U
 
 
 @commands.command()
-def cluster(context: typer.Context, as_json: AsJson = False, url: Url = None) -> None:
+def cluster(client: TrainingClient, as_json: AsJson = False) -> None:
     """Show the nodes of each cluster, and the GPUs that tasks hold."""
-    with client_of(context, url) as client:
-        view = client.cluster()
+    view = client.cluster()
     if as_json:
         typer.echo(json.dumps(view, indent=2))
         return

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from app.kit.text.json_values import JsonObject
 from app.training.errors import RayRefused, RayUnreachable
 from app.training.gateway import PlacementGroup, RayJob, RayStatus, Submission
 from app.training.model import Node
@@ -31,7 +32,7 @@ def to_arguments(submission: Submission) -> dict[str, Any]:
     }
 
 
-def _build_runtime_env(submission: Submission) -> dict[str, Any]:
+def _build_runtime_env(submission: Submission) -> JsonObject:
     env_vars = {**submission.env, **submission.secrets}
     return {"env_vars": env_vars, "pip": list(submission.pip), "image_uri": submission.image}
 
@@ -145,7 +146,7 @@ def version_remark(running: str | None, installed: str) -> str:
 
 
 def to_uses(answer: Any) -> dict[str, NodeUse]:
-    """Nodes whose reporter has told nothing yet are left out.
+    """Nodes whose reporter has not reported yet are left out.
 
     Args:
         answer: of `/nodes?view=summary`.
@@ -155,10 +156,10 @@ def to_uses(answer: Any) -> dict[str, NodeUse]:
     """
     try:
         summaries = answer["data"]["summary"]
-        told = [each for each in summaries if each.get("mem") and each.get("raylet", {}).get("nodeId")]
-        return {each["raylet"]["nodeId"]: _to_use(each) for each in told}
+        reporting = [each for each in summaries if each.get("mem") and each.get("raylet", {}).get("nodeId")]
+        return {each["raylet"]["nodeId"]: _to_use(each) for each in reporting}
     except (KeyError, IndexError, TypeError, AttributeError) as error:
-        raise ValueError("the use of nodes is told in a form that is not known") from error
+        raise ValueError("the use of nodes has an unknown form") from error
 
 
 def _to_use(summary: Mapping[str, Any]) -> NodeUse:

@@ -49,7 +49,7 @@ def rank(steps: Collection[int], curves: Mapping[str, Curve], metric: str | None
 
 
 def usual_metric(names: Iterable[str]) -> str | None:
-    """What a checkpoint is judged by: validation before rewards, these before the loss. None: nothing tells."""
+    """What a checkpoint is judged by: validation before rewards, these before the loss. None: no metric says."""
     directed = [name for name in names if is_lower_better(name) is not None]
     return min(directed, key=lambda name: (_place(name), name), default=None)
 

@@ -38,7 +38,7 @@ class Point(NamedTuple):
     step: float
     value: float
     time_s: float
-    """Since the first row; NaN where nothing tells it."""
+    """Since the first row; NaN where it is unknown."""
 
 
 @dataclass

@@ -19,7 +19,7 @@ from app.kit.web.auth import user_of
 from app.kit.web.http import is_fragment
 from app.kit.web.live_fragment import reload_page
 from app.kit.web.security import SAFE_METHODS
-from app.kit.web.sse import change_stream
+from app.kit.web.sse import changes_of
 from app.kit.web.templates import TemplateContext, render
 from app.training.access import training_of
 from app.training.model import Node
@@ -40,11 +40,6 @@ def state(request: Request) -> Response:
     return render(request, "training/_cluster_live.html", **_build_context(request))
 
 
-async def events(request: Request) -> Response:
-    """`changed` when the scheduler saw the cluster otherwise than before."""
-    return change_stream(request, CLUSTER)
-
-
 def _build_context(request: Request) -> TemplateContext:
     training, user = training_of(request), user_of(request)
     condition = condition_of(training)
@@ -52,7 +47,11 @@ def _build_context(request: Request) -> TemplateContext:
     shown = {name: training.options.shown(name) if len(views) > 1 else "" for name in views}
     return {
         "condition": condition,
-        "clusters": [_build_shown(shown[name], view, user) for name, view in views.items() if view],
+        "clusters": [
+            ShownCluster(shown[name], view, nodes_of(view, user), holders_of(view, user))
+            for name, view in views.items()
+            if view
+        ],
         "every_s": EVERY_S,
         "me": user,
         "short": view_models.short,
@@ -62,7 +61,7 @@ def _build_context(request: Request) -> TemplateContext:
 ROUTES = [
     Route("/ui/cluster", cluster),
     Route("/ui/cluster/state", state),
-    Route("/ui/cluster/events", events),
+    Route("/ui/cluster/events", changes_of(CLUSTER)),
 ]
 
 
@@ -114,10 +113,6 @@ class ShownCluster:
     view: ClusterView
     nodes: Sequence[NodeView]
     holders: Sequence[HolderView]
-
-
-def _build_shown(name: str, view: ClusterView, user: str) -> ShownCluster:
-    return ShownCluster(name, view, nodes_of(view, user), holders_of(view, user))
 
 
 def nodes_of(view: ClusterView, user: str) -> list[NodeView]:

@@ -54,7 +54,7 @@ def environments(
 @with_fields(MAX_SPEC_BYTES, "An environment")
 def put(request: Request, sent: dict[str, str]) -> Response:
     name, text = sent.get("name", "").strip(), sent.get("text", "")
-    body = text.replace("\r\n", "\n").encode()
+    body = text.encode()
     try:
         training_of(request).tasks.environments.put(name, body, by=user_of(request), now=now())
     except ModelmillError as error:

@@ -13,11 +13,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from app.kit.errors import NotFound
 from app.kit.web.auth import user_of
 from app.kit.web.http import query
 from app.kit.web.list_page import ViewQuery
-from app.kit.web.live_fragment import fragment, reload_page
+from app.kit.web.live_fragment import fragment, reloads_when_gone
 from app.kit.web.templates import TemplateContext, render
 from app.training.access import training_of
 from app.training.errors import LogMissing
@@ -51,13 +50,11 @@ def log(request: Request) -> Response:
     return render(request, "training/log.html", area="tasks", **_build_context(request, query(request, LogPageQuery)))
 
 
+@reloads_when_gone
 def live(request: Request) -> Response:
     """The text again. 204 while it is what the page shows already; the answer after the end asks no more."""
     log_query = query(request, LogPageQuery)
-    try:
-        context = _build_context(request, log_query)
-    except NotFound:
-        return reload_page()
+    context = _build_context(request, log_query)
     return fragment(request, "training/_log_live.html", context)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -13,12 +13,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from app.kit.errors import ModelmillError, NotFound
+from app.kit.errors import ModelmillError
 from app.kit.web.auth import user_of
 from app.kit.web.http import query
 from app.kit.web.line_plot import Dot, Line, Plot, Series, axes, path_of, ticks
 from app.kit.web.list_page import ViewQuery
-from app.kit.web.live_fragment import is_current, reload_page, unchanged, version_of
+from app.kit.web.live_fragment import is_current, reloads_when_gone, unchanged, version_of
 from app.kit.web.templates import TemplateContext, render
 from app.training.access import training_of
 from app.training.model import State
@@ -120,7 +120,8 @@ def _plot(
     unit, per_unit = _choose_unit(longest) if by_time else ("steps", 1.0)
     points = {kind: _list_points(curve, by_time=by_time, per_unit=per_unit, weight=weight) for kind, curve in drawn}
     x, y = axes(
-        _find_limits([at for line in points.values() for at, _ in line]), _find_limits(_list_values(points.values()))
+        _find_limits([at for line in points.values() for at, _ in line]),
+        _find_limits([value for line in points.values() for _, value in line]),
     )
     best, dots = best_of(name, own), []
     if best is not None:
@@ -138,10 +139,6 @@ def _list_points(curve: Curve, *, by_time: bool, per_unit: float, weight: float)
     values = smoothed(curve.values, weight) if weight else curve.values
     places = curve.times_s if by_time else curve.steps
     return [(places[at] / per_unit, values[at]) for at in thin_places(values, DRAWN_POINTS)]
-
-
-def _list_values(lines: Iterable[Sequence[tuple[float, float]]]) -> list[float]:
-    return [value for line in lines for _, value in line]
 
 
 def _find_limits(values: Sequence[float]) -> tuple[float, float]:
@@ -195,13 +192,11 @@ def metrics(request: Request) -> Response:
     return render(request, "training/metrics.html", area="tasks", **context)
 
 
+@reloads_when_gone
 def live(request: Request) -> Response:
     """The plots again, drawn by the page's script. 204 while they are what the page shows already."""
     chosen = query(request, CurveView)
-    try:
-        views = _load_views(request, chosen)
-    except NotFound:
-        return reload_page()
+    views = _load_views(request, chosen)
     read = _read(request, views)
     if is_current(request, _digest_version(views[0], read)):
         return unchanged()

@@ -23,19 +23,9 @@ from app.kit.clock import now
 from app.kit.errors import ModelmillError
 from app.kit.web.auth import caller_of, user_of
 from app.kit.web.common_pages import see_other
-from app.kit.web.editor import (
-    FORM,
-    Draft,
-    Problems,
-    action_of,
-    as_form,
-    as_text,
-    problems_of_text,
-    refuse_draft,
-    with_retry,
-)
-from app.kit.web.forms import read_fields
+from app.kit.web.editor import FORM, Draft, Problems, action_of, as_form, problems_of_text, with_retry
 from app.kit.web.idempotency import KeyReused, form_once
+from app.kit.web.page_actions import with_fields
 from app.kit.web.templates import TemplateContext, render
 from app.training.access import training_of
 from app.training.model import Demand, Workload
@@ -115,11 +105,6 @@ def _resume_text(request: Request, text: str, task_id: str, step: str) -> str:
     return "\n".join([*kept, f"{RESUME}: {path}", ""])
 
 
-async def create(request: Request) -> Response:
-    sent = await read_fields(request, most_bytes=MAX_SPEC_BYTES, what="A task")
-    return await run_in_threadpool(_create, request, sent)
-
-
 async def demonstrate(request: Request) -> Response:
     """Start the smallest task; where its curve is drawn."""
     tasks, user = training_of(request).tasks, user_of(request)
@@ -127,13 +112,14 @@ async def demonstrate(request: Request) -> Response:
     return see_other(f"/ui/tasks/{task.task_id}/metrics")
 
 
-async def preview(request: Request) -> Response:
+@with_fields(MAX_SPEC_BYTES, "A task")
+def preview(request: Request, sent: Mapping[str, str]) -> Response:
     """The YAML as it would be stored, and what is wrong with it: while it is being written."""
-    draft = _read_draft(await read_fields(request, most_bytes=MAX_SPEC_BYTES, what="A task"))
-    return await run_in_threadpool(_render_fragment, request, draft)
+    return render(request, "training/_spec_preview.html", **_build_context(request, _read_draft(sent)))
 
 
-def _create(request: Request, sent: Mapping[str, str]) -> Response:
+@with_fields(MAX_SPEC_BYTES, "A task")
+def create(request: Request, sent: Mapping[str, str]) -> Response:
     draft = _read_draft(sent)
     action, argument = action_of(sent)
     if action == "mode":
@@ -146,7 +132,7 @@ def _create(request: Request, sent: Mapping[str, str]) -> Response:
         page = _submit(request, draft)
     except ModelmillError as error:
         problems = _list_problems(error) if draft.mode == YAML else new_form.problems_of(error)
-        return _render_page(request, refuse_draft(draft, error, problems), status=error.status)
+        return _render_page(request, replace(draft, error=error, problems=problems), status=error.status)
     return see_other(page)
 
 
@@ -174,13 +160,12 @@ def _read_draft(sent: Mapping[str, str]) -> TaskDraft:
 
 
 def _read(sent: Mapping[str, str]) -> TaskDraft:
-    """Browsers end lines with CRLF, whatever was typed."""
     values = new_form.read_sent_values(sent)
     if sent.get("mode") != YAML:
         spec, text, problems = new_form.spec_of(values)
         sweep = read_sweep(text.encode()) if spec is not None and values["vary"].strip() else None
         return TaskDraft(FORM, values, text, problems, spec=spec, sweep=sweep)
-    text = sent.get("text", "").replace("\r\n", "\n")
+    text = sent.get("text", "")
     try:
         spec, _, sweep = read_task_or_sweep(text.encode())
     except ModelmillError as error:
@@ -195,7 +180,7 @@ def _list_problems(error: ModelmillError) -> Problems:
 def _switch(draft: TaskDraft, mode: str) -> TaskDraft:
     """The same task the other way; stays where it is if that would lose something."""
     if mode == YAML:
-        return as_text(draft, YAML)
+        return replace(draft, mode=YAML, problems={})
     values = new_form.values_of(draft.spec, draft.sweep) if draft.spec else None
     return as_form(draft, values, is_document=draft.spec is not None)
 
@@ -225,10 +210,6 @@ def _render_page(request: Request, draft: TaskDraft, status: int = 200) -> Respo
         **_build_context(request, draft),
     )
     return with_retry(page, draft)
-
-
-def _render_fragment(request: Request, draft: TaskDraft) -> Response:
-    return render(request, "training/_spec_preview.html", **_build_context(request, draft))
 
 
 def _build_context(request: Request, draft: TaskDraft) -> TemplateContext:

@@ -103,8 +103,8 @@ def folds_of(values: Mapping[str, str], problems: Problems) -> dict[str, tuple[i
 
 
 def read_sent_values(sent: Mapping[str, str]) -> Values:
-    """The fields as sent; what is no field of ours is omitted. A workload that is none becomes the first."""
-    known = {name: sent.get(name, "")[:VALUE_MAX].replace("\r\n", "\n") for name in FIELDS}
+    """The fields as sent; unknown fields are omitted. An unknown workload becomes the first."""
+    known = {name: sent.get(name, "")[:VALUE_MAX] for name in FIELDS}
     return {**known, "workload": workload_of(known["workload"]).value}
 
 

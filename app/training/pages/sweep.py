@@ -9,18 +9,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from pydantic import JsonValue
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from app.kit.clock import now
-from app.kit.errors import NotFound
 from app.kit.text.json_values import JsonObject, is_number
 from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
-from app.kit.web.live_fragment import fragment, reload_page, version_of
-from app.kit.web.sse import change_stream
+from app.kit.web.live_fragment import fragment, reloads_when_gone, version_of
+from app.kit.web.sse import changes_of
 from app.kit.web.templates import TemplateContext, render
 from app.training.access import training_of
 from app.training.pages.metrics import MOST_OTHERS
@@ -37,19 +35,15 @@ def sweep(request: Request) -> Response:
     return render(request, "training/sweep.html", area="tasks", **_build_context(request))
 
 
+@reloads_when_gone
 def live(request: Request) -> Response:
     """The table and the plot again. 204 while they are what the page shows already."""
-    try:
-        context = _build_context(request)
-    except NotFound:
-        return reload_page()
+    context = _build_context(request)
     return fragment(request, "training/_sweep_live.html", context)
 
 
-async def events(request: Request) -> Response:
-    """`changed` when any task did: also another user's, of which it tells nothing more."""
-    await run_in_threadpool(training_of(request).sweeps.require, user_of(request), request.path_params["task_sweep_id"])
-    return change_stream(request, ALL_TASKS)
+def _require_sweep(request: Request) -> None:
+    training_of(request).sweeps.require(user_of(request), request.path_params["task_sweep_id"])
 
 
 def cancel(request: Request) -> Response:
@@ -103,7 +97,7 @@ ROUTES = [
     Route("/ui/task-sweeps", sweeps),
     Route("/ui/task-sweeps/{task_sweep_id}", sweep),
     Route("/ui/task-sweeps/{task_sweep_id}/live", live),
-    Route("/ui/task-sweeps/{task_sweep_id}/events", events),
+    Route("/ui/task-sweeps/{task_sweep_id}/events", changes_of(ALL_TASKS, guard=_require_sweep)),
     Route("/ui/task-sweeps/{task_sweep_id}/cancel", cancel, methods=["POST"]),
 ]
 
@@ -144,7 +138,7 @@ class ParallelCoordinates:
 
 
 def parallel_coordinates(view: SweepView) -> ParallelCoordinates | None:
-    """None if there is nothing to compare: fewer than two tasks have told the figure."""
+    """None if there is nothing to compare: fewer than two tasks have the figure."""
     rows = view.ranked
     if len(rows) < 2 or not view.fields:
         return None
@@ -187,9 +181,9 @@ def _to_y(share: float) -> float:
 
 def _list_labels(values: Sequence[JsonValue], places: dict[str, float]) -> list[tuple[float, str]]:
     """Of an axis of numbers its ends, of one of words each."""
-    told = {places[_make_key(value)]: _to_text(value) for value in values}
-    ends = [min(told), max(told)] if all(map(is_number, values)) else sorted(told)[:MOST_WORDS]
-    return [(y, told[y]) for y in dict.fromkeys(ends)]
+    labels = {places[_make_key(value)]: _to_text(value) for value in values}
+    ends = [min(labels), max(labels)] if all(map(is_number, values)) else sorted(labels)[:MOST_WORDS]
+    return [(y, labels[y]) for y in dict.fromkeys(ends)]
 
 
 def _make_key(value: JsonValue) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -11,22 +12,24 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from app.homes.access import home_of
+from app.homes.pages.urls import url_of
 from app.kit.clock import from_text, now
-from app.kit.errors import ModelmillError, NotFound
+from app.kit.errors import ModelmillError
 from app.kit.web.auth import user_of
-from app.kit.web.live_fragment import is_current, reload_page, unchanged, version_of
+from app.kit.web.live_fragment import is_current, reloads_when_gone, unchanged, version_of
 from app.kit.web.sse import change_stream
 from app.kit.web.templates import TemplateContext, render
 from app.training.access import training_of
-from app.training.model import Conversion, State, TaskEvent
+from app.training.model import Conversion, State, Task, TaskEvent
 from app.training.pages import view_models
 from app.training.pages.log import log_markup
-from app.training.pages.places import inputs_of, page_of
 from app.training.pages.queue_health import QueueHealth, condition_of
 from app.training.service import Checkpoint, LogView, TaskView
 from app.training.service.checkpoints import ranking_of
 from app.training.service.model_descriptions import ModelDescription
 from app.training.service.options import TrainingOptions
+from app.training.spec import TaskSpec, read_spec
 from app.training.store.changes import task_key
 
 PREVIEW_LINES = 20
@@ -44,12 +47,10 @@ def task(request: Request) -> Response:
     )
 
 
+@reloads_when_gone
 def live(request: Request) -> Response:
     """What changes while a task waits and runs. 204 when that is what the page shows already (`seen`)."""
-    try:
-        head = _load_head(request)
-    except NotFound:
-        return reload_page()
+    head = _load_head(request)
     if is_current(request, head.seen):
         return unchanged()
     return render(request, "training/_task_live.html", **_build_body(request, head))
@@ -197,6 +198,35 @@ def _load_description(request: Request, view: TaskView, artifact: str) -> ModelD
         return training_of(request).results.description(view, artifact) if artifact else None
     except ModelmillError as error:
         return error
+
+
+INPUTS = ("train_file", "val_file", "model_path", "reward_model", "code_path", "resume_from")
+"""Fields of a task that may name a path."""
+
+
+def page_of(request: Request) -> Callable[[str], str]:
+    """Maps a path, as tasks name it, to the address of its Data page; "" for what is none of this user's paths."""
+    home = home_of(request)
+
+    def page(path: str) -> str:
+        with suppress(ModelmillError):
+            return url_of(home.locate(path))
+        return ""
+
+    return page
+
+
+def inputs_of(task: Task, page: Callable[[str], str]) -> list[tuple[str, str, str]]:
+    """The field, the path and the address of each path that a task names."""
+    try:
+        spec: TaskSpec = read_spec(task.spec_text.encode())[0]
+    except ModelmillError:  # of an older version of this product
+        return []
+    given = {name: getattr(spec, name) for name in INPUTS}
+    if spec.convert is not None:
+        given["convert.images"] = spec.convert.images
+    paths = {name: path for name, path in given.items() if path and path.startswith("/")}
+    return [(name, path, page(path)) for name, path in paths.items() if page(path)]
 
 
 ROUTES = [

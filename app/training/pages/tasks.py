@@ -16,7 +16,7 @@ from app.kit.web.auth import user_of
 from app.kit.web.http import query
 from app.kit.web.list_page import ListQuery
 from app.kit.web.live_fragment import fragment, version_of
-from app.kit.web.sse import change_stream
+from app.kit.web.sse import changes_of
 from app.kit.web.templates import TemplateContext, render
 from app.training.access import training_of
 from app.training.model import TERMINAL, State, Workload
@@ -71,11 +71,6 @@ def rows(request: Request) -> Response:
     return fragment(request, "training/_tasks_live.html", _build_context(request))
 
 
-async def events(request: Request) -> Response:
-    """`changed` when any task did: also another user's, of which it tells nothing more."""
-    return change_stream(request, ALL_TASKS)
-
-
 def _build_context(request: Request) -> TemplateContext:
     training, filters = training_of(request), query(request, TaskListQuery)
     views, older = training.tasks.page(user_of(request), filters.filter(), cursor=filters.cursor, limit=PAGE_TASKS)
@@ -104,5 +99,5 @@ def _list_claims(view: TaskView) -> list[str | None]:
 ROUTES = [
     Route("/ui/tasks", tasks),
     Route("/ui/tasks/rows", rows),
-    Route("/ui/tasks/events", events),
+    Route("/ui/tasks/events", changes_of(ALL_TASKS)),
 ]

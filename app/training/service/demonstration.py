@@ -1,4 +1,4 @@
-"""The smallest training that there is to see: a bundled program on one CPU, whose learning curve takes a moment."""
+"""Bundled programs in the common folder; one is the smallest training: on one CPU, with a curve after a moment."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
-from app.homes.model import COMMON
+from app.homes.model import COMMON, HomesOptions
 from app.kit.files import data_folder
 from app.training.errors import ProgramNotStored
+from app.training.spec import TaskSpec
 
 SAMPLE = data_folder("ops/samples/curve")
 PROGRAM = "train.py"
@@ -21,6 +22,27 @@ program: {PROGRAM}
 n_gpus_per_node: 0
 cpus: 1
 """
+DIGITS = data_folder("ops/samples/digits")
+DIGITS_PROGRAM = "train_torch.py"
+
+
+def put_sample(homes: HomesOptions, spec: TaskSpec) -> None:
+    """Have the program of the task ops/samples/digits/train.yaml, and what it imports, in the common folder. Files that
+    are there stay: an administrator may have others of these names.
+
+    Args:
+        homes: Where the data homes are.
+        spec: A task; nothing is done for others.
+
+    Raises:
+        ProgramNotStored: The folder cannot be written.
+    """
+    code_path = f"{homes.prefix}/{COMMON}/code/{DIGITS.name}"
+    if (spec.program, (spec.code_path or "").removesuffix("/")) != (DIGITS_PROGRAM, code_path):
+        return
+    for name in ("train.py", DIGITS_PROGRAM):
+        if not (homes.root / COMMON / "code" / DIGITS.name / name).exists():
+            put_program(homes.root, DIGITS, name)
 
 
 def put_program(homes: Path, sample: Path = SAMPLE, program: str = PROGRAM) -> None:

@@ -21,6 +21,7 @@ from app.training.errors import BadSpec, TooManyTasks, TrainingOff
 from app.training.model import NewTask, Node, Task, Workload
 from app.training.model.sweep import Point
 from app.training.service.checkpoints import resume_path
+from app.training.service.demonstration import put_sample
 from app.training.service.environments import Environments
 from app.training.service.options import TrainingOptions
 from app.training.service.submission_checks import check_paths, check_priority, check_resources
@@ -162,6 +163,7 @@ class TaskSubmission:
         if demand.resources:
             check_resources(demand, self.nodes(given["cluster"]), self.options.awaited_resources)
         check_settings(spec)
+        put_sample(self.homes.options, spec)
         check_paths(self.homes.rules, user, spec)
         resume_path(self.database, self.homes, user, spec)
         if spec.convert is not None:

@@ -195,12 +195,12 @@ class TaskSweeps:
         results = {event.task_id: event for event in events if event.kind == RESULT}
         stopped = {event.task_id for event in events if event.kind == STOPPED_EARLY}
         curves = {task.task_id: self._curves_of(task) for task in tasks if is_live and task.task_id not in results}
-        metric = sweep.metric or usual_metric({name for told in curves.values() for name in told}) or ""
+        metric = sweep.metric or usual_metric({name for of_task in curves.values() for name in of_task}) or ""
         is_lower = document.is_lower_better(metric)
         rows = []
         for task in tasks:
-            told = curves.get(task.task_id, {})
-            best = best_of(metric, told[metric], is_lower=is_lower) if metric in told else None
+            of_task = curves.get(task.task_id, {})
+            best = best_of(metric, of_task[metric], is_lower=is_lower) if metric in of_task else None
             rows.append(SweepRow(task, _read_result(results.get(task.task_id)) or best))
         name = str(document.fields.get("name") or "")
         view = SweepView(sweep.sweep_id, name, document, sweep.created_at, sweep.is_open, sweep.remark, metric, rows)

@@ -15,6 +15,7 @@ from sqlalchemy.exc import IntegrityError
 from app.kit.sql import Event as UserEvent
 from app.kit.sql import publish
 from app.kit.sql.rows import first, insert_into, row_of, upsert
+from app.kit.text.json_values import JsonObject
 from app.training.model import (
     TERMINAL,
     TRANSITIONS,
@@ -31,7 +32,7 @@ from app.training.store.changes import note_task
 from app.training.store.tables import attempts, conversions, events, tasks, to_attempt, to_conversion, to_task, to_value
 
 
-def add_event(conn: Connection, task_id: str, kind: str, at: str, detail: dict[str, Any] | None = None) -> None:
+def add_event(conn: Connection, task_id: str, kind: str, at: str, detail: JsonObject | None = None) -> None:
     """Records an event of a task.
 
     Args:
@@ -121,7 +122,7 @@ def by_idempotency_key(conn: Connection, user: str, key: str) -> Task | None:
 
 
 def apply(
-    conn: Connection, task: Task, event: Event, at: str, *, detail: dict[str, Any] | None = None, **fields: Any
+    conn: Connection, task: Task, event: Event, at: str, *, detail: JsonObject | None = None, **fields: Any
 ) -> Task | None:
     """Applies an event to the task.
 

@@ -137,9 +137,9 @@ def submission_of(
     if program is None:
         folder, words = _build_script(spec, paths)
     else:
-        told = _build_settings(spec, program, paths, task_id, resume_path)
+        of_task = _build_settings(spec, program, paths, task_id, resume_path)
         loggers = ",".join(["console", "file", *options.trackers])
-        folder, words = _build_verl(spec, program, paths, told)
+        folder, words = _build_verl(spec, program, paths, of_task)
         words.append(f"trainer.logger=[{loggers}]")
     demand = demand_of(spec)
     # Ray puts the interpreter of packages or an image first on the path
@@ -173,11 +173,11 @@ def _build_verl(
     spec: TaskSpec,
     program: Program,
     paths: _Paths,
-    told: Mapping[str, JsonValue],
+    of_task: Mapping[str, JsonValue],
 ) -> tuple[str, list[str]]:
     """Runs in the folder of its code, from which Python and Ray's workers then import."""
     folder = paths.real_of("code_path", spec.code_path) if spec.code_path else paths.job
-    settings = {**program.defaults, **_build_rollout_defaults(spec), **spec.overrides, **program.settings, **told}
+    settings = {**program.defaults, **_build_rollout_defaults(spec), **spec.overrides, **program.settings, **of_task}
     arguments = [argument(key, value) for key, value in settings.items()]
     return folder, ["-m", program.module, *arguments]
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -27,19 +27,11 @@ print("without a folder:", train_torch.main())
 os.environ[train_torch.FOLDER] = sys.argv[1]
 print("not good enough:", train_torch.main())
 """
-pytestmark = [pytest.mark.ray, pytest.mark.slow]
-
-
-@pytest.fixture
-def trains_digits(trainer: Trainer) -> Trainer:
-    """With the example in its common folder as ops/ray-local puts it there."""
-    pytest.importorskip("torch")
-    code = trainer.common / "code" / "digits"
-    code.mkdir()
-    for program in SAMPLE.glob("*.py"):
-        shutil.copy(program, code)
-    trainer.start_converting()
-    return trainer
+pytestmark = [
+    pytest.mark.ray,
+    pytest.mark.slow,
+    pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="there is no PyTorch"),
+]
 
 
 def submit(deployment: Deployment, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
@@ -56,12 +48,13 @@ def right(nef: Path) -> float:
 
 
 @pytest.mark.exhaustive  # each link of it is tried
-def test_the_example_trains_and_ends_with_a_model_that_tells_digits(trains_digits: Trainer, tmp_path: Path) -> None:
-    ended = submit(trains_digits.deployment, SAMPLE / "train.yaml", "--out", tmp_path)
+def test_the_example_trains_and_ends_with_a_model_that_tells_digits(trainer: Trainer, tmp_path: Path) -> None:
+    trainer.start_converting()
+    ended = submit(trainer.deployment, SAMPLE / "train.yaml", "--out", tmp_path)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert "epoch 12/12" in ended.stdout and "accuracy of the exported model" in ended.stdout
     assert right(tmp_path / "out.nef") > 0.95
-    with Api(trains_digits.deployment.url) as api:
+    with Api(trainer.deployment.url) as api:
         (listed,) = api.http.get("/api/v2/tasks", params={"workload": "script", "q": "digits"}).json()["tasks"]
         task = api.http.get(f"/api/v2/tasks/{listed['task_id']}").json()
         assert (task["state"], task["name"], len(task["attempts"])) == ("SUCCEEDED", "digits", 1)
@@ -69,13 +62,13 @@ def test_the_example_trains_and_ends_with_a_model_that_tells_digits(trains_digit
         job = api.job(task["conversions"][0]["job_id"])
     assert (job["status"], job["origin"]) == ("COMPLETED", f"task:{task['task_id']}")
     assert (tmp_path / "out.nef").stat().st_size == job["artifacts"]["out.nef"]["size_bytes"]
-    folder = trains_digits.common.parent / "users/local/jobs" / task["latest_attempt"]["ray_submission_id"]
+    folder = trainer.common.parent / "users/local/jobs" / task["latest_attempt"]["ray_submission_id"]
     assert json.loads((folder / "metrics.json").read_text())["accuracy"] >= 0.95
 
 
+@pytest.mark.exhaustive
 def test_the_program_is_told_its_folder_and_leaves_no_model_that_is_not_good_enough(tmp_path: Path) -> None:
     """After one epoch in which it learns next to nothing it is not."""
-    pytest.importorskip("torch")
     env = {name: value for name, value in os.environ.items() if name != "MODELMILL_JOB_FOLDER"}
     job = tmp_path / "job"
     job.mkdir()

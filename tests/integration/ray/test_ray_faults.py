@@ -89,6 +89,7 @@ def test_while_the_head_stands_still_ray_is_unreachable(ray_cluster, patient, im
     assert until(lambda: answers(impatient))
 
 
+@pytest.mark.exhaustive
 def test_a_gcs_that_died_behind_a_dashboard_that_lives_does_not_say_that_a_job_is_gone(ray_cluster, patient, impatient):
     submission_id = submitted(patient, "sleep 1000")
     reaching(patient, submission_id, RayStatus.RUNNING)

@@ -37,11 +37,18 @@ def free(gateway: RayGateway) -> list[tuple[float, float]]:
     return [(node.free_gpus, node.free_cpus) for node in workers(gateway)]
 
 
-def test_a_job_runs_to_its_end_on_the_worker_that_has_its_resources_with_its_variables(gateway):
-    resources = {**ON_WORKER, "nvlink": 1, f"{ACCELERATOR}A100": ANY_OF_TYPE}
-    env = {"WORD": "hello"}
-    submission_id = submitted(gateway, 'echo "it says $WORD"', env=env, metadata={"task": "t"}, resources=resources)
-    job = ended(gateway, submission_id)
+def test_a_job_runs_once_to_its_end_on_the_worker_that_has_its_resources_with_its_variables(gateway, tmp_path):
+    """Although it is submitted a second time, and once more when it has ended."""
+    submission = Submission(
+        new_id(),
+        f'echo "it says $WORD"; echo once >> {tmp_path / "runs"}',
+        env={"WORD": "hello"},
+        metadata={"task": "t"},
+        resources={**ON_WORKER, "nvlink": 1, f"{ACCELERATOR}A100": ANY_OF_TYPE},
+    )
+    gateway.submit(submission)
+    gateway.submit(submission)
+    job = ended(gateway, submission.submission_id)
 
     assert (job.status, job.exit_code, job.error_type) == (RayStatus.SUCCEEDED, 0, "")
     assert [job.driver_node_id] == [node.node_id for node in workers(gateway) if "A100" in node.accelerators]
@@ -49,13 +56,6 @@ def test_a_job_runs_to_its_end_on_the_worker_that_has_its_resources_with_its_var
     assert job.ended_ms is not None
     assert job.ended_ms >= job.started_ms
     assert b"it says hello\n" in gateway.log_tail(job, 5)
-
-
-def test_a_job_that_is_submitted_twice_runs_once(gateway, tmp_path):
-    submission = Submission(new_id(), f"echo once >> {tmp_path / 'runs'}", resources=ON_WORKER)
-    gateway.submit(submission)
-    gateway.submit(submission)
-    assert ended(gateway, submission.submission_id).status is RayStatus.SUCCEEDED
 
     gateway.submit(submission)
 
@@ -185,6 +185,7 @@ def test_a_log_is_read_by_its_end_and_whole(gateway):
     assert max(map(len, chunks)) <= 1 << 17
 
 
+@pytest.mark.exhaustive
 def test_a_tail_of_one_endless_line_is_cut(gateway):
     job = ended(gateway, submitted(gateway, "head -c 20000000 /dev/zero | tr '\\0' x"))
     tail = gateway.log_tail(job, 10)
@@ -192,6 +193,7 @@ def test_a_tail_of_one_endless_line_is_cut(gateway):
     assert tail.count(b"x") > len(tail) - 1000, "Ray's own line that says what runs may come at any time"
 
 
+@pytest.mark.exhaustive
 def test_nothing_is_printed_no_signal_is_taken_and_no_other_address_is_used(ray_cluster):
     """In a process of its own: the imports of Ray are part of it."""
     program = f"""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.harness.training.deployment import TASKS, Trainer
 from tests.harness.until import until
 
@@ -22,6 +24,7 @@ waits_for_its_learner()
 """
 
 
+@pytest.mark.exhaustive
 def test_the_stacks_of_a_task_are_those_of_its_driver_and_actors(trainer: Trainer) -> None:
     task_id = trainer.run(trainer.add_program("stacks", PROGRAM))
     trainer.reaches(task_id, "RUNNING")

@@ -147,6 +147,7 @@ def test_a_program_that_hangs_gives_its_place_back(trainer: Trainer) -> None:
     assert trainer.logs(task_id)[-1] == "begins"
 
 
+@pytest.mark.exhaustive  # the demonstration writes into and runs from the same mount, and units name the files' paths
 def test_a_job_reads_what_its_user_uploaded(trainer: Trainer) -> None:
     data = os.urandom(200_000)
     path = "/private/users/local/datasets/mine.bin"

@@ -236,7 +236,7 @@ def _goes_on(trainer: Trainer, export: str) -> None:
     inputs = {each["name"] for each in trainer.http.get(kept.json()["model"]).json()["inputs"]}
     assert inputs == {"input_ids", "attention_mask", "position_ids"}
     trainer.start_converting()
-    job = trainer.http.post(f"{place}/convert", json={**artifact, "options": {"quantization": {"goal": "none"}}})
+    job = trainer.http.post(f"{place}/convert", json={**artifact, "options": {"quantization": {"method": "minmax"}}})
     assert job.status_code == 201, job.text
     with Api(trainer.deployment.url) as api:
         made = api.wait(job.json()["job_id"], has_ended)

@@ -14,6 +14,7 @@ from sqlalchemy import Connection
 
 from app.kit.clock import from_text, to_text
 from app.kit.errors import ModelmillError, Unavailable
+from app.kit.text.json_values import JsonObject
 from app.training import store
 from app.training.errors import RayUnreachable
 from app.training.gateway import RayJob, RayStatus
@@ -44,7 +45,7 @@ class Outcome:
     """None: it was released before, and stays CANCELED."""
     fields: dict[str, Any]
     """Of the task."""
-    detail: dict[str, Any]
+    detail: JsonObject
     """Of the event."""
 
 
@@ -156,7 +157,7 @@ def _apply_outcome(conn: Connection, task: Task, outcome: Outcome, tick: TickCon
 def _build_outcome(
     context: SchedulerContext, task: Task, attempt: Attempt, failure: Failure | None, tick: TickContext, remark: str
 ) -> Outcome:
-    detail: dict[str, Any] = {"attempt_no": attempt.attempt_no}
+    detail: JsonObject = {"attempt_no": attempt.attempt_no}
     if task.is_terminal:
         detail["ray_status"] = attempt.ray_status
         return Outcome(None, {"error_summary": _summary_of_released(attempt, tick)}, detail)

@@ -18,7 +18,7 @@ from app.training.model.sweep import EarlyStop, Interval, Point, Values, draw_po
 STARTUP = 5
 """So many random tasks come first."""
 TRIES = 20
-"""Of finding a point that there is not yet."""
+"""Tries to find a point that is new."""
 
 
 class SearcherMissing(Exception):

@@ -249,8 +249,8 @@ def _judge_silence(context: SchedulerContext, allocation: Allocation, tick: Tick
     if attempt.placement_pending_since is not None or not attempt.started_at:
         return
     limit = timedelta(seconds=max_idle_s)
-    told = [tick.elapsed(at) for at in (attempt.created_at, attempt.started_at, attempt.output_at) if at]
-    if min(told) < limit:  # its metrics are checked only if its log is silent
+    ages = [tick.elapsed(at) for at in (attempt.created_at, attempt.started_at, attempt.output_at) if at]
+    if min(ages) < limit:  # its metrics are checked only if its log is silent
         return
     told_at = last_told_at(context.homes, task.user, attempt)
     if told_at is not None and tick.elapsed(told_at) < limit:

@@ -169,7 +169,7 @@ def _look_at(
     rule = progress.document.early_stop
     if rule is None and not task.is_terminal:
         return progress
-    curves = _read_curves(context, reader, task)
+    curves = reader.read(_build_view(context, task)).curves
     metric = progress.sweep.metric or usual_metric(curves) or ""
     curve = curves.get(metric, Curve())
     if rule is not None:
@@ -178,10 +178,6 @@ def _look_at(
             if task.task_id in progress.stopped:
                 break
     return _measure(context, progress, task, metric, curve, tick) if task.is_terminal else progress
-
-
-def _read_curves(context: SchedulerContext, reader: CurveReader, task: Task) -> Mapping[str, Curve]:
-    return reader.read(_build_view(context, task)).curves
 
 
 def _build_view(context: SchedulerContext, task: Task) -> TaskView:

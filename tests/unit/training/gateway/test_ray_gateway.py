@@ -129,7 +129,7 @@ def test_the_use_of_a_node_is_that_of_all_its_gpus() -> None:
 
 @pytest.mark.parametrize("wrong", [{}, [], {"data": {"summary": [{**REPORT, "gpus": [{"memoryUsed": None}]}]}}])
 def test_a_use_of_nodes_in_another_form_is_a_fault_of_rays(wrong: object) -> None:
-    with pytest.raises(ValueError, match="form that is not known"):
+    with pytest.raises(ValueError, match="unknown form"):
         ray_translation.to_uses(wrong)
 
 

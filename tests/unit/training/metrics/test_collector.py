@@ -178,6 +178,7 @@ def test_without_redis_nobody_can_say_whether_somebody_schedules(database: Datab
 
 
 # --- what the scheduler counts ----------------------------------------------------------------------
+@pytest.mark.slow
 def test_every_attempt_is_counted_by_how_it_ended(bench: Bench, ray: ScriptedRay) -> None:
     before = {result: shared(ENDED, result=result) for result in ("SUCCEEDED", "RUNTIME_ERROR", "LOST", "CANCELED")}
     ray.end(bench.running("good"))

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from app.homes.model import HomesOptions
 from app.training.errors import ProgramNotStored
-from app.training.service.demonstration import CODE, PROGRAM, SAMPLE, SPEC, put_program
+from app.training.service.demonstration import CODE, DIGITS, PROGRAM, SAMPLE, SPEC, put_program, put_sample
 from app.training.spec import read_spec
 
 
@@ -39,3 +40,25 @@ def test_a_folder_that_takes_no_program_is_told_of(tmp_path: Path) -> None:
     (tmp_path / "common").write_text("no folder")
     with pytest.raises(ProgramNotStored, match="cannot be stored"):
         put_program(tmp_path)
+
+
+def test_the_program_of_the_digits_task_is_put_where_the_task_names_it_and_files_that_are_there_stay(
+    tmp_path: Path,
+) -> None:
+    spec, _ = read_spec((DIGITS / "train.yaml").read_bytes())
+    homes, code = HomesOptions(tmp_path), tmp_path / "common/code/digits"
+    for other in ({"code_path": "/private/common/code/other"}, {"program": "train.py"}):
+        put_sample(homes, spec.model_copy(update=other))
+    assert not code.exists()
+    code.mkdir(parents=True)
+    (code / "train.py").write_text("an administrator's")
+    put_sample(homes, spec.model_copy(update={"code_path": "/private/common/code/digits/"}))
+    assert (code / spec.program).read_bytes() == (DIGITS / spec.program).read_bytes()
+    assert (code / "train.py").read_text() == "an administrator's"
+
+
+def test_the_files_of_the_digits_task_are_all_that_its_program_imports(tmp_path: Path) -> None:
+    spec, _ = read_spec((DIGITS / "train.yaml").read_bytes())
+    put_sample(HomesOptions(tmp_path), spec)
+    put = {path.name for path in (tmp_path / "common/code/digits").iterdir()}
+    assert put == {path.name for path in DIGITS.glob("*.py")}

@@ -224,6 +224,7 @@ def test_what_is_full_for_now_is_tried_again_when_it_says_so_and_said_once(
     assert len(said(results)) == 2
 
 
+@pytest.mark.slow
 def test_what_never_gets_better_is_given_up_after_a_day(results: Results, conversions: Conversions) -> None:
     add(results)
     conversions.trouble = Unavailable("The object store does not answer.")

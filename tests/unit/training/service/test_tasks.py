@@ -99,6 +99,11 @@ def test_the_scheduler_is_woken_when_the_task_is_there_to_be_seen(tasks: Tasks, 
     assert wakes == [1]  # it was there already
 
 
+def test_the_bundled_digits_task_brings_its_program(tasks: Tasks, homes: Homes) -> None:
+    tasks.submit("alice", SPEC + b"program: train_torch.py\n", now=NOW)
+    assert (homes.options.root / "common/code/digits/train_torch.py").is_file()
+
+
 def test_two_tasks_of_one_second_that_drew_the_same_id_get_two(tasks: Tasks, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = iter(["same", "same", "same", "other"])
     monkeypatch.setattr(submission, "new_task_id", lambda *_: next(drawn))

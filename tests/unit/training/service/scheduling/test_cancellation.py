@@ -166,6 +166,7 @@ def test_a_job_that_a_silent_ray_takes_only_when_it_answers_again_is_stopped_too
     assert (bench.state("one"), bench.attempts("one")[0].ray_status) == (State.CANCELED, "STOPPED")
 
 
+@pytest.mark.slow
 def test_what_was_let_go_and_ended_meanwhile_or_was_forgotten_is_told(bench: Bench, ray: ScriptedRay) -> None:
     done, lost = released(bench, ray, "done"), ""
     ray.away = set()

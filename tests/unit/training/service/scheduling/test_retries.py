@@ -14,6 +14,7 @@ from app.training.service.views import in_words
 from tests.harness.training.scripted_ray import TOO_FEW, Bench, ScriptedRay
 
 
+@pytest.mark.slow
 def test_one_that_lost_the_race_for_gpus_is_tried_again_after_a_minute(bench: Bench, ray: ScriptedRay) -> None:
     submission_id = bench.running("one")
     ray.fail(submission_id, TOO_FEW)
@@ -58,6 +59,7 @@ def test_lack_of_resources_is_not_retried_for_ever(bench: Bench, ray: ScriptedRa
     assert "less than total desired" in task.error_summary
 
 
+@pytest.mark.slow
 def test_one_that_fails_at_once_again_and_again_ends_and_the_next_goes(bench: Bench, ray: ScriptedRay) -> None:
     """Whatever it says of GPUs: five times there was room for it."""
     bench.add("one")
@@ -74,6 +76,7 @@ def test_one_that_fails_at_once_again_and_again_ends_and_the_next_goes(bench: Be
     assert bench.submitted()[-1] == "two--a01"
 
 
+@pytest.mark.slow
 def test_those_that_waited_in_earnest_for_their_place_are_tried_for_a_day(bench: Bench, ray: ScriptedRay) -> None:
     bench.add("one")
     for number in range(1, QUICK_FAILURES + 2):

@@ -65,6 +65,7 @@ def remember_ends(ray: ScriptedRay) -> None:
     ray.ended = set()  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 def test_no_more_tasks_are_there_at_once_than_it_says(bench: Bench, ray: ScriptedRay) -> None:
     sweep_id = submitted(bench, **LISTED)
     begin_all(bench, ray)
@@ -106,6 +107,7 @@ def test_a_search_goes_on_by_what_its_tasks_reported_also_after_a_restart(bench:
     assert len({row.values["args.lr"] for row in view.rows}) == 4
 
 
+@pytest.mark.slow
 def test_a_task_that_falls_behind_is_stopped_once_and_for_all(bench: Bench, ray: ScriptedRay) -> None:
     rule = {"metric": "loss", "early_stop": {"min_steps": 2, "reduction_factor": 2}}
     sweep_id = submitted(bench, **(LISTED | {"concurrency": 2} | rule))
@@ -128,6 +130,7 @@ def test_a_task_that_falls_behind_is_stopped_once_and_for_all(bench: Bench, ray:
     assert [row.is_stopped_early for row in view.rows] == [False, True, False], "and the next one has come"
 
 
+@pytest.mark.slow
 def test_between_two_ticks_a_comparison_is_noticed_and_ray_is_told_to_stop_in_the_next_one(
     bench: Bench, ray: ScriptedRay
 ) -> None:

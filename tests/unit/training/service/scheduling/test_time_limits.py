@@ -6,6 +6,8 @@ import os
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
+
 from app.kit.clock import from_text, to_text
 from app.kit.sql import Database
 from app.training.gateway import RayStatus
@@ -109,6 +111,7 @@ def silent(bench: Bench, submission_id: str, seconds: float) -> RayStatus:
     return bench.ray.jobs[submission_id].job.status
 
 
+@pytest.mark.slow
 def test_one_that_writes_nothing_for_too_long_is_stopped_and_not_tried_again(bench: Bench, ray: ScriptedRay) -> None:
     submission_id = bench.running("one", max_idle_s=600)
     assert silent(bench, submission_id, 540) is RayStatus.RUNNING
@@ -139,6 +142,7 @@ def test_what_waits_inside_ray_is_not_silent(bench: Bench, ray: ScriptedRay) -> 
     assert silent(bench, submission_id, 60) is RayStatus.STOPPED
 
 
+@pytest.mark.slow
 def test_while_nobody_looked_a_task_may_have_spoken(bench: Bench, ray: ScriptedRay) -> None:
     submission_id = bench.running("one", max_idle_s=120)
     ray.away = {"log_tail"}
