@@ -9,7 +9,7 @@ from app.accounts import schemas
 from app.accounts.access import accounts_of, token_of
 from app.accounts.model import ALL_SCOPES, Role, Token
 from app.kit.web.auth import caller_of, user_of
-from app.kit.web.http import json_answer, query
+from app.kit.web.http import json_answer
 from app.kit.web.operations import Operations
 
 NO_STORE = {"Cache-Control": "no-store"}
@@ -33,42 +33,27 @@ def me_of(request: Request) -> schemas.MeAnswer:
     )
 
 
-@OPERATIONS.add("GET", "/api/v2/me/tokens", "List my tokens", {200: schemas.TokensAnswer})
+@OPERATIONS.get("/api/v2/me/tokens", "List my tokens", schemas.TokensAnswer)
 def list_my_tokens(request: Request) -> Response:
     return _answer_tokens(request, user_of(request))
 
 
-@OPERATIONS.add(
-    "POST",
-    "/api/v2/me/tokens",
-    "Create a token for myself; it is shown only once",
-    {201: schemas.IssuedToken},
-    body=schemas.NewToken,
-)
+@OPERATIONS.post("/api/v2/me/tokens", "Create a token for myself; it is shown only once", {201: schemas.IssuedToken})
 def issue_my_token(request: Request, body: schemas.NewToken) -> Response:
     """It may do no more, and lives no longer, than the token that asks for it."""
     return _issue(request, user_of(request), body, within=token_of(request))
 
 
-@OPERATIONS.add(
-    "DELETE",
+@OPERATIONS.delete(
     "/api/v2/me/tokens/{token_id}",
     "Revoke one of my tokens; 200 lists the tokens that it had created, 204: it had created none",
     {200: schemas.RevocationAnswer, 204: None},
-    query=schemas.RevocationQuery,
 )
-def revoke_my_token(request: Request) -> Response:
-    return _revoke(request, user_of(request))
+def revoke_my_token(request: Request, token_id: str, params: schemas.RevocationQuery) -> Response:
+    return _revoke(request, user_of(request), token_id, params)
 
 
-@OPERATIONS.add(
-    "GET",
-    "/api/v2/users",
-    "List users by name (administrators)",
-    {200: schemas.UsersAnswer},
-    more_errors=(404,),
-    query=schemas.UserQuery,
-)
+@OPERATIONS.get("/api/v2/users", "List users by name (administrators)", schemas.UsersAnswer, more_errors=(404,))
 def list_users(request: Request, params: schemas.UserQuery) -> Response:
     users = accounts_of(request).users.page(text=params.q, after=params.after, limit=params.limit)
     answers = [schemas.user_answer(user, last_used_at) for user, last_used_at in users]
@@ -77,13 +62,11 @@ def list_users(request: Request, params: schemas.UserQuery) -> Response:
     )
 
 
-@OPERATIONS.add(
-    "POST",
+@OPERATIONS.post(
     "/api/v2/users",
     f"Create a user; roles: {_ROLES}; the one-time SFTP password is shown only once (administrators)",
     {201: schemas.CreatedUser},
     more_errors=(404, 409),
-    body=schemas.NewUser,
 )
 def create_user(request: Request, body: schemas.NewUser) -> Response:
     user, password = accounts_of(request).users.create(
@@ -98,80 +81,58 @@ def create_user(request: Request, body: schemas.NewUser) -> Response:
     return json_answer(answer, 201, {"Location": f"/api/v2/users/{user.name}", **NO_STORE})
 
 
-@OPERATIONS.add(
-    "GET",
+@OPERATIONS.get(
     "/api/v2/users/{name}",
     "Get a user (administrators)",
-    {200: schemas.UserAnswer},
+    schemas.UserAnswer,
     version_fields=("role", "is_enabled", "created_at", "quota_bytes", "quota_files", "groups"),
 )
-def get_user(request: Request) -> Response:
-    return _read_user(request)
+def get_user(request: Request, name: str) -> Response:
+    return _read_user(request, name)
 
 
-@OPERATIONS.add(
-    "PATCH",
+@OPERATIONS.patch(
     "/api/v2/users/{name}",
     "Change the role or quota of a user, disable or enable a user (administrators)",
-    {200: schemas.UserAnswer},
+    schemas.UserAnswer,
     more_errors=(409,),
-    body=schemas.UserChange,
 )
-def change_user(request: Request, body: schemas.UserChange) -> Response:
-    fields = {name: getattr(body, name) for name in body.model_fields_set}
-    accounts_of(request).users.change(request.path_params["name"], by=user_of(request), **fields)
-    return _read_user(request)
+def change_user(request: Request, name: str, body: schemas.UserChange) -> Response:
+    fields = {field: getattr(body, field) for field in body.model_fields_set}
+    accounts_of(request).users.change(name, by=user_of(request), **fields)
+    return _read_user(request, name)
 
 
-@OPERATIONS.add(
-    "DELETE",
-    "/api/v2/users/{name}",
-    "Delete a user (administrators)",
-    {204: None},
-    more_errors=(409,),
-    query=schemas.Deletion,
-)
-def delete_user(request: Request, params: schemas.Deletion) -> Response:
-    accounts_of(request).users.delete(request.path_params["name"], by=user_of(request), is_cancelling=params.cancel)
-    return Response(status_code=204)
+@OPERATIONS.delete("/api/v2/users/{name}", "Delete a user (administrators)", more_errors=(409,))
+def delete_user(request: Request, name: str, params: schemas.Deletion) -> None:
+    accounts_of(request).users.delete(name, by=user_of(request), is_cancelling=params.cancel)
 
 
-@OPERATIONS.add(
-    "GET", "/api/v2/users/{name}/tokens", "List the tokens of a user (administrators)", {200: schemas.TokensAnswer}
-)
-def list_tokens(request: Request) -> Response:
-    return _answer_tokens(request, accounts_of(request).users.get(request.path_params["name"]).name)
+@OPERATIONS.get("/api/v2/users/{name}/tokens", "List the tokens of a user (administrators)", schemas.TokensAnswer)
+def list_tokens(request: Request, name: str) -> Response:
+    return _answer_tokens(request, accounts_of(request).users.get(name).name)
 
 
-@OPERATIONS.add(
-    "POST",
+@OPERATIONS.post(
     "/api/v2/users/{name}/tokens",
     "Create a token for a user; it is shown only once (administrators)",
     {201: schemas.IssuedToken},
-    body=schemas.NewToken,
 )
-def issue_token(request: Request, body: schemas.NewToken) -> Response:
-    return _issue(request, request.path_params["name"], body)
+def issue_token(request: Request, name: str, body: schemas.NewToken) -> Response:
+    return _issue(request, name, body)
 
 
-@OPERATIONS.add(
-    "DELETE",
+@OPERATIONS.delete(
     "/api/v2/users/{name}/tokens/{token_id}",
     "Revoke a token of a user (administrators); 200 lists the tokens that it had created, 204: it had created none",
     {200: schemas.RevocationAnswer, 204: None},
-    query=schemas.RevocationQuery,
 )
-def revoke_token(request: Request) -> Response:
-    return _revoke(request, request.path_params["name"])
+def revoke_token(request: Request, name: str, token_id: str, params: schemas.RevocationQuery) -> Response:
+    return _revoke(request, name, token_id, params)
 
 
-@OPERATIONS.add(
-    "GET",
-    "/api/v2/audit",
-    "List changes of accounts, newest first (administrators)",
-    {200: schemas.AuditAnswer},
-    more_errors=(404,),
-    query=schemas.AuditQuery,
+@OPERATIONS.get(
+    "/api/v2/audit", "List changes of accounts, newest first (administrators)", schemas.AuditAnswer, more_errors=(404,)
 )
 def get_audit(request: Request, params: schemas.AuditQuery) -> Response:
     entries = accounts_of(request).audit_log.entries(**params.model_dump())
@@ -198,23 +159,19 @@ def _answer_tokens(request: Request, name: str) -> Response:
     return json_answer(schemas.TokensAnswer(tokens=answers))
 
 
-def _revoke(request: Request, name: str) -> Response:
+def _revoke(request: Request, name: str, token_id: str, params: schemas.RevocationQuery) -> Response:
     """Says what the token had made, if any of that was valid."""
-    with_made = query(request, schemas.RevocationQuery).with_made
+    caller = caller_of(request)
     revocation = accounts_of(request).tokens.revoke(
-        name,
-        request.path_params["token_id"],
-        by=user_of(request),
-        with_made=with_made,
-        only_own=not caller_of(request).is_admin,
+        name, token_id, by=caller.user, with_made=params.with_made, only_own=not caller.is_admin
     )
     if revocation.also_revoked or revocation.still_valid:
         return json_answer(schemas.revocation_answer(revocation))
     return Response(status_code=204)
 
 
-def _read_user(request: Request) -> Response:
-    accounts, name = accounts_of(request), request.path_params["name"]
+def _read_user(request: Request, name: str) -> Response:
+    accounts = accounts_of(request)
     user = accounts.users.get(name)
     used = [token.last_used_at for token in accounts.tokens.of(name) if token.last_used_at]
     return json_answer(schemas.user_answer(user, max(used, default=None)))

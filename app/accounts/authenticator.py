@@ -8,6 +8,7 @@ settings say, the local user exists only on this machine.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 
 from starlette.requests import Request
 
@@ -25,6 +26,7 @@ from app.kit.web.security import session_cookie
 FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via")
 
 
+@dataclass(eq=False)
 class AccountAuthenticator:
     """Identifies the caller of a request.
 
@@ -34,18 +36,14 @@ class AccountAuthenticator:
         node_of: the name of the node whose token this is; None for any other text.
     """
 
-    def __init__(
-        self,
-        accounts: Accounts,
-        throttle: LoginThrottle,
-        *,
-        local_user: str | None,
-        node_of: Callable[[str], str | None] = lambda _: None,
-    ) -> None:
-        self.accounts = accounts
-        self.throttle = throttle
-        self.node_of = node_of
-        self.local = Caller(local_user, is_admin=True) if local_user else None
+    accounts: Accounts
+    throttle: LoginThrottle
+    _: KW_ONLY
+    local_user: str | None
+    node_of: Callable[[str], str | None] = lambda _: None
+
+    def __post_init__(self) -> None:
+        self.local = Caller(self.local_user, is_admin=True) if self.local_user else None
 
     def caller(self, request: Request) -> Caller:
         """As the protocol says: TokenRefused is an Unauthorized, TooManyLogins a TooMany."""

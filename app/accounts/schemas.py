@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field, field_validator
 
 from app.accounts.model import MAX_LABEL, AuditEntry, Revocation, Role, Scope, Token, User, scopes_up_to
+from app.kit.text.json_values import JsonObject
 from app.kit.web.http import answer_of
 from app.kit.web.strict import TEXT, Strict
 
@@ -144,7 +145,7 @@ class EntryAnswer(BaseModel):
     actor: str
     action: str
     subject: str
-    detail: dict[str, Any]
+    detail: JsonObject
 
 
 class AuditAnswer(BaseModel):

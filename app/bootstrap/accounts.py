@@ -30,8 +30,7 @@ MIGRATIONS = Migrations(
 KEY_HINT = "Make one with `openssl rand -hex 32`, give the same to every web process and command, and keep it."
 
 
-class SecretKeyMissing(CannotStart):
-    code = "SECRET_KEY_MISSING"
+class SecretKeyMissing(CannotStart, code="SECRET_KEY_MISSING"): ...
 
 
 def open_accounts(

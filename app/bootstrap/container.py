@@ -158,7 +158,7 @@ class Container:
     def packs(self) -> Packs:
         from app.exchange.pack.service import Packs
 
-        return Packs(self.settings, self.conversion, self.redis)
+        return Packs(self.settings, self.conversion)
 
     @cached_property
     def joint(self) -> Joint:

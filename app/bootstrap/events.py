@@ -18,6 +18,7 @@ from app.nodes.service import NodeListeners
 from app.notifications.model import EventKind
 from app.notifications.record import CHANGED as OUTBOX
 from app.settings import Settings
+from app.video.model.job import SERVICES
 
 if TYPE_CHECKING:
     from app.conversion.model import JobRecord
@@ -103,6 +104,7 @@ def node_listeners(of: Capabilities) -> NodeListeners:
             lambda node, keys: of.joint.controller.node_permitted(node, keys),
             lambda node, keys: of.video.controller.node_permitted(node, keys),
         ),
+        standing=frozenset({SERVICES}),
     )
 
 

@@ -46,6 +46,13 @@ class HomeFolders:
             raise TooLarge(f"{path} has more than {MOST_BYTES} bytes.", hint="Move it away.")
         return content
 
+    def list_files(self, owner: str, folder: str) -> list[str]:
+        """Returns the paths of the files below a folder; none: it does not exist. The errors are those of HomeFiles."""
+        try:
+            return [entry.path for entry in self._homes.files.home(owner).iterate_files(folder)]
+        except (FileMissing, HomeMissing):
+            return []
+
     @contextmanager
     def locked(self, owner: str) -> Iterator[None]:
         """Only one of those who lock a home at the same time goes on, on this host. Raises the errors of HomeFiles."""

@@ -30,13 +30,7 @@ class DemonstrationsAnswer(BaseModel):
 OPERATIONS = Operations()
 
 
-@OPERATIONS.add(
-    "GET",
-    "/api/v2/demonstrations",
-    "List the demonstrations with their state",
-    {200: DemonstrationsAnswer},
-    errors=(),
-)
+@OPERATIONS.get("/api/v2/demonstrations", "List the demonstrations with their state", DemonstrationsAnswer, errors=())
 def list_demonstrations(request: Request) -> Response:
     service = demonstrations_of(request)
     answers = [

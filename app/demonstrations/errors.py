@@ -5,11 +5,8 @@ from __future__ import annotations
 from app.kit.errors import Conflict, NotFound
 
 
-class DemonstrationUnknown(NotFound):
-    code = "DEMONSTRATION_UNKNOWN"
+class DemonstrationUnknown(NotFound, code="DEMONSTRATION_UNKNOWN"): ...
 
 
-class DemonstrationRefused(Conflict):
+class DemonstrationRefused(Conflict, code="DEMONSTRATION_REFUSED"):
     """This installation has accounts, so nodes do not join it by themselves; or it cannot start a Ray cluster."""
-
-    code = "DEMONSTRATION_REFUSED"

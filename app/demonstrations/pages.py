@@ -14,7 +14,7 @@ from app.kit.network.addresses import reachable_url
 from app.kit.web.common_pages import see_other
 from app.kit.web.idempotency import form_once
 from app.kit.web.live_fragment import fragment, version_of
-from app.kit.web.sse import change_stream
+from app.kit.web.sse import changes_of
 from app.kit.web.state import features_of
 from app.kit.web.templates import TemplateContext, render
 
@@ -27,11 +27,6 @@ def page(request: Request) -> Response:
 
 def live(request: Request) -> Response:
     return fragment(request, "demonstrations/_demonstrations_live.html", _build_context(request))
-
-
-def events(request: Request) -> Response:
-    """Tells open pages that a demonstration has said something, or has ended."""
-    return change_stream(request, CHANNEL)
 
 
 async def start(request: Request) -> Response:
@@ -62,7 +57,7 @@ def _build_context(request: Request) -> TemplateContext:
 ROUTES = [
     Route(PAGE, page),
     Route(f"{PAGE}/live", live),
-    Route(f"{PAGE}/events", events),
+    Route(f"{PAGE}/events", changes_of(CHANNEL)),
     Route(PAGE + "/{name}/start", form_once(start), methods=["POST"]),
     Route(PAGE + "/{name}/stop", stop, methods=["POST"]),
 ]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.kit.cli.command import EPILOG, CommandFailed, Exit
+from app.kit.cli.service_commands import with_client
 from app.kit.cli.service_options import AsJson, Url, token, url_of
 from app.kit.cli.tables import print_record
 from app.kit.errors import BadRequest
@@ -27,8 +28,9 @@ def register(root: typer.Typer) -> None:
     root.command("ci-table", epilog=EPILOG)(table)
 
 
+@with_client("app.exchange.client:ExchangeClient")
 def push(
-    context: typer.Context,
+    client: ExchangeClient,
     job: Job,
     target: Annotated[str, typer.Argument(help="Destination: hf://org/model or mlflow://experiment/NAME.")],
     registered_model: Annotated[
@@ -36,12 +38,10 @@ def push(
         typer.Option("--register", metavar="NAME", help="Also add a version to this registered model (MLflow only)."),
     ] = "",
     as_json: AsJson = False,
-    url: Url = None,
 ) -> None:
     """Push the NEF, BIE, reports and receipt of a job to MLflow or to a hub, with a model card."""
-    with exchange_client(context, url) as client:
-        started = client.push(_resolve_id(context, url, job), target, registered_model=registered_model)
-        transfer = follow_transfer(client, started, is_quiet=as_json)
+    started = client.push(_resolve_id(client, job), target, registered_model=registered_model)
+    transfer = follow_transfer(client, started, is_quiet=as_json)
     if as_json:
         typer.echo(json.dumps(transfer, indent=2))
     if transfer["error"]:
@@ -50,20 +50,19 @@ def push(
         typer.echo(transfer["url"])
 
 
+@with_client("app.exchange.client:ExchangeClient")
 def pack(
-    context: typer.Context,
+    client: ExchangeClient,
     job: Job,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="FILE", help="File to write; default: modelmill-<job>.zip.")
     ] = None,
     as_json: AsJson = False,
-    url: Url = None,
 ) -> None:
     """Download all that is needed to run the model elsewhere, as a ZIP file: NEF, preprocessing, decoder, test inputs
     and smoke.py."""
-    job_id = _resolve_id(context, url, job)
-    with exchange_client(context, url) as client:
-        file = str(client.pack(job_id, out or Path(f"modelmill-{job_id[:8]}.zip")))
+    job_id = _resolve_id(client, job)
+    file = str(client.pack(job_id, out or Path(f"modelmill-{job_id[:8]}.zip")))
     print_record({"file": file}, file, as_json=as_json)
 
 
@@ -88,12 +87,6 @@ def table(
         raise BadRequest(f"{outcome} has no outcome of a conversion", hint=hint) from error
 
 
-def exchange_client(context: typer.Context, url: str | None) -> ExchangeClient:
-    from app.exchange.client import ExchangeClient
-
-    return ExchangeClient(url_of(context, url), token=token())
-
-
 def follow_transfer(client: ExchangeClient, transfer: JsonObject, *, is_quiet: bool = False) -> JsonObject:
     """To its end, a line on standard error at each change."""
     last_line = ""
@@ -116,13 +109,14 @@ def _format_transfer(transfer: JsonObject) -> str:
 
 def _make_failure(transfer: JsonObject) -> CommandFailed:
     error = transfer["error"]
-    typer.echo(f"modelmill: {error['message']}" + (f"\n{error['hint']}" if error["hint"] else ""), err=True)
+    typer.echo(f"modelmill: {error['message']}" + (f"\n  {error['hint']}" if error["hint"] else ""), err=True)
     return CommandFailed(Exit.FAILED)
 
 
-def _resolve_id(context: typer.Context, url: str | None, job: str) -> str:
+def _resolve_id(client: ExchangeClient, job: str) -> str:
     """Returns the id of the job that begins so."""
-    from app.conversion.cli.service import archive_of, client_of, stored_job
+    from app.conversion.cli.service import archive_of, stored_job
+    from app.conversion.client import ConversionClient
 
-    with client_of(context, url) as client, archive_of(context, url) as archive:
-        return str(stored_job(client, archive, job)["job_id"])
+    with ConversionClient(client.url, token=token()) as conversion, archive_of(conversion) as archive:
+        return str(stored_job(conversion, archive, job)["job_id"])

@@ -13,9 +13,6 @@ POLL_S = 0.5
 
 
 class ExchangeClient(ApiClient):
-    def fetch(self, source: str) -> JsonObject:
-        return self._json("POST", "/transfers", json={"source": source})
-
     def push(self, job_id: str, target: str, *, registered_model: str = "") -> JsonObject:
         body = {"target": target, "registered_model": registered_model}
         return self._json("POST", f"/jobs/{job_id}/exports", json=body)

@@ -11,14 +11,16 @@ from contextlib import contextmanager
 from functools import wraps
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, ParamSpec, Self
+from typing import Annotated, Any, ParamSpec, Self
 
 from modelmill_client.comparison import compare_records
+from pydantic import Field
 
 from app.conversion.client import ConversionClient
 from app.conversion.options import goal_or_knobs
 from app.kit.cli.api_client import ApiError
 from app.kit.errors import ModelmillError
+from app.kit.text.json_values import JsonObject
 from app.kit.text.merge_patch import merge_patch
 from app.model_registry.client import ModelsClient
 
@@ -30,7 +32,8 @@ INSTRUCTIONS = (
 LOG_BYTES = 8192
 SHOWN = ("job_id", "name", "status", "stage", "progress", "verdict", "created_at", "finished_at", "queue_position")
 P = ParamSpec("P")
-Answer = dict[str, Any]
+Answer = JsonObject
+Limit = Annotated[int, Field(ge=1)]
 
 
 def serve(url: str, token: str) -> None:
@@ -113,7 +116,7 @@ class ConversionTools:
     def status(self, job_id: str) -> Answer:
         """Get the state and progress of a job and, once it is quantized, its measured quality."""
         with self._open_conversion() as client:
-            record = client.job(job_id)
+            record = client.stored(job_id)
         summary = record["stages"]["bie"]["summary"]
         return {
             **_show(record),
@@ -126,7 +129,7 @@ class ConversionTools:
         """Explain why a job FAILED: code, reason, hint, facts, the end of the log of the stage, and the next actions
         that the service recommends."""
         with self._open_conversion() as client:
-            record = client.job(job_id)
+            record = client.stored(job_id)
             error = record["error"]
             if error is None:
                 return {**_show(record), "explanation": "This job has not failed."}
@@ -138,25 +141,25 @@ class ConversionTools:
     def compare(self, job_id: str, other_job_id: str) -> Answer:
         """Compare two jobs: the options that differ, and the metrics of both."""
         with self._open_conversion() as client:
-            records = [client.job(each) for each in (job_id, other_job_id)]
+            records = [client.stored(each) for each in (job_id, other_job_id)]
         return {"jobs": [_show(record) for record in records], **vars(compare_records(records))}
 
     def apply_fix(self, job_id: str, options: Answer, name: str = "") -> Answer:
         """Submit the inputs of a job again with its options changed by a JSON merge patch: an
         action's options_patch, or for example {"quantization": {"per_channel": true}}. Returns the new job."""
         with self._open_conversion() as client:
-            record = client.job(job_id)
+            record = client.stored(job_id)
             keys = [f"jobs/{record['job_id']}/input/{file}" for file in ("model.onnx", "quant.zip")]
             patch = {**options, "quantization": goal_or_knobs(options.get("quantization") or {})}
             changed, tags = merge_patch(record["options"], patch), tuple(record["tags"])
             return _show(client.submit(*keys, options=changed, name=name or record["name"], tags=tags))
 
-    def list_jobs(self, search: str = "", status: str = "", limit: int = 20) -> Answer:
+    def list_jobs(self, search: str = "", status: str = "", limit: Limit = 20) -> Answer:
         """List jobs, newest first. status: ONNX, BIE, NEF, COMPLETED or FAILED."""
         with self._open_conversion() as client:
             return {"jobs": [_show(record) for record in client.jobs(limit=limit, q=search, status=status or None)]}
 
-    def list_models(self, search: str = "", limit: int = 20) -> Answer:
+    def list_models(self, search: str = "", limit: Limit = 20) -> Answer:
         """List the models of the registry, newest first: results of conversions, and uploads of users."""
         with ModelsClient(self._url, token=self._token) as client:
             return {"models": list(client.models(limit=limit, text=search))}

@@ -70,7 +70,7 @@ def _render_page(
         area=AREA,
         job=job,
         back=f"/ui/{place}/{job_id}",
-        results=packs_of(request).results(user, job_id),
+        results=packs_of(request).device_results.of(user, job_id),
         transfer=transfer,
         fields=fields,
         error=error,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import BaseModel, Field, StringConstraints
 
 from app.exchange.model import Direction, TransferState
+from app.kit.text.json_values import JsonObject
 from app.kit.web.strict import TEXT, Strict
 
 Place = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=2000)]
@@ -54,7 +55,7 @@ class TransferFailure(BaseModel):
     code: str
     message: str
     hint: str
-    detail: dict[str, Any]
+    detail: JsonObject
     can_retry: bool
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import KW_ONLY, asdict, dataclass, replace
 from datetime import datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -29,7 +29,6 @@ from app.exchange.errors import (
 from app.exchange.model import (
     Direction,
     Kind,
-    Source,
     Transfer,
     TransferState,
     read_source,
@@ -56,6 +55,7 @@ MOST_UNFINISHED = 5
 logger = logging.getLogger(__name__)
 
 
+@dataclass(eq=False, repr=False)
 class Exchange:
     """Fetches models and pushes results.
 
@@ -66,22 +66,13 @@ class Exchange:
         time_s: seconds that one transfer may take.
     """
 
-    def __init__(
-        self,
-        conversion: Conversion,
-        store: TransferStore,
-        access: Access,
-        *,
-        start: Callable[[str], None],
-        targets: Sequence[str],
-        time_s: float,
-    ) -> None:
-        self._conversion = conversion
-        self._store = store
-        self._access = access
-        self._start = start
-        self._targets = targets
-        self._time_s = time_s
+    conversion: Conversion
+    store: TransferStore
+    access: Access
+    _: KW_ONLY
+    start: Callable[[str], None]
+    targets: Sequence[str]
+    time_s: float
 
     def fetch(self, user: str, source: str, *, now: datetime) -> Transfer:
         """Request a model.
@@ -106,10 +97,10 @@ class Exchange:
             NothingToExport: It has not completed.
             TooManyTransfers: This user has as many in progress as may be.
         """
-        record = self._conversion.jobs.known(job_id, user)
+        record = self.conversion.jobs.known(job_id, user)
         _require_results(record)
         place = read_target(target)
-        if not any(fnmatchcase(place.text, pattern) for pattern in self._targets):
+        if not any(fnmatchcase(place.text, pattern) for pattern in self.targets):
             raise TargetRefused(
                 f"Results are not pushed to {place.text} here.",
                 hint="The operator can allow places with MODELMILL_EXPORT_TARGETS.",
@@ -125,14 +116,14 @@ class Exchange:
         Raises:
             TransferNotFound: The user has none with this id.
         """
-        transfer = self._store.get(transfer_id)
+        transfer = self.store.get(transfer_id)
         if transfer.owner != user:
             raise TransferNotFound(f"There is no transfer {transfer_id}.", hint="They are kept for a day.")
         return transfer
 
     def run(self, transfer_id: str) -> None:
         """Carry out a transfer. Its result is always stored; a second message for an ended one does nothing."""
-        transfer = self._store.get(transfer_id)
+        transfer = self.store.get(transfer_id)
         if transfer.state is TransferState.RUNNING:  # a message is delivered again if its process has died
             lost = TransferFailed("The process that did it has ended.", hint="Request it again.")
             self._fail(transfer, lost.to_dict())
@@ -150,24 +141,24 @@ class Exchange:
             raise
 
     def _request(self, transfer: Transfer) -> Transfer:
-        if self._store.count_unfinished(transfer.owner, within_s=self._time_s) >= MOST_UNFINISHED:
+        if self.store.count_unfinished(transfer.owner, within_s=self.time_s) >= MOST_UNFINISHED:
             raise TooManyTransfers(
                 f"{MOST_UNFINISHED} transfers of yours have not ended.", hint="Request it when one of them has."
             )
         self._put(transfer)
-        self._start(transfer.transfer_id)
+        self.start(transfer.transfer_id)
         return transfer
 
     def _put(self, transfer: Transfer) -> Transfer:
-        self._store.put(transfer)
+        self.store.put(transfer)
         return transfer
 
     def _fail(self, transfer: Transfer, error: JsonObject) -> None:
-        current = self._store.get(transfer.transfer_id)
+        current = self.store.get(transfer.transfer_id)
         self._put(replace(current, state=TransferState.FAILED, error=error, message=""))
 
     def _fetch(self, transfer: Transfer) -> Transfer:
-        uploads, source = self._conversion.uploads, read_source(transfer.place)
+        uploads, source = self.conversion.uploads, read_source(transfer.place)
         with uploads.intake.folder("fetch-") as folder:
             request = {"folder": str(folder), "max_bytes": uploads.settings.max_model_bytes}
             result = self._run(transfer, request)
@@ -178,8 +169,8 @@ class Exchange:
                 if result["beside"]:
                     uploads.store_weights(upload_id, _list_parts(result["beside"]))
                 uploads.merge(upload_id)
-        done = self._store.get(transfer.transfer_id)
-        return replace(done, model_key=key, name=_name(source))
+        done = self.store.get(transfer.transfer_id)
+        return replace(done, model_key=key, name=source.name.removesuffix(object_keys.MODEL_ENDING))
 
     def _as_onnx(self, model: Path, folder: Path) -> Path:
         converter = CONVERTERS.get(model.suffix)
@@ -188,21 +179,21 @@ class Exchange:
         into = folder / "converted.onnx"
         with aborts_refused("The model could not be converted", hint="Export it to ONNX where it was made."):
             request: ConvertRequest = {"model": str(model), "into": str(into)}
-            self._conversion.uploads.intake.run(converter, request, folder)
+            self.conversion.uploads.intake.run(converter, request, folder)
         return into
 
     def _push(self, transfer: Transfer) -> Transfer:
-        record = self._conversion.jobs.known(transfer.job_id, transfer.owner)
+        record = self.conversion.jobs.known(transfer.job_id, transfer.owner)
         _require_results(record)
-        with self._conversion.uploads.intake.folder("push-") as folder:
+        with self.conversion.uploads.intake.folder("push-") as folder:
             files = {}
             for name in EXPORTS:
                 if name in record.artifacts:
                     files[name] = str(folder / name)
-                    self._conversion.jobs.objects.get_file(record.artifacts[name].key, folder / name)
+                    self.conversion.jobs.objects.get_file(record.artifacts[name].key, folder / name)
             request = {"files": files, "facts": facts_of(record, files), "registered_model": transfer.registered_model}
             result = self._run(transfer, request)
-        return replace(self._store.get(transfer.transfer_id), url=result["url"])
+        return replace(self.store.get(transfer.transfer_id), url=result["url"])
 
     def _run(self, transfer: Transfer, request: JsonObject) -> JsonObject:
         told_at = 0.0
@@ -213,8 +204,8 @@ class Exchange:
                 told_at = time.monotonic()
                 self._put(replace(transfer, **progress))
 
-        whole = {**request, "direction": transfer.direction, "place": transfer.place, "access": asdict(self._access)}
-        return run_transfer(whole, note, time_s=self._time_s)
+        whole = {**request, "direction": transfer.direction, "place": transfer.place, "access": asdict(self.access)}
+        return run_transfer(whole, note, time_s=self.time_s)
 
 
 def facts_of(record: JobRecord, files: Mapping[str, str]) -> JsonObject:
@@ -248,7 +239,3 @@ def _list_parts(beside: Mapping[str, str]) -> Any:
         yield FileStart(name)
         with Path(path).open("rb") as file:
             yield from chunks_of(file)
-
-
-def _name(source: Source) -> str:
-    return source.name.removesuffix(object_keys.MODEL_ENDING)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import suppress
 from functools import partial
-from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -21,6 +20,7 @@ from app.homes.home_paths import HomePath
 from app.homes.model import COMMON, HOME_FOLDERS, Entry
 from app.kit.clock import now, to_text
 from app.kit.errors import ModelmillError
+from app.kit.text.json_values import JsonObject
 from app.kit.web.auth import caller_of
 from app.kit.web.conditions import IF_MATCH, IF_NONE_MATCH, TAGS, require_match
 from app.kit.web.http import json_answer, query
@@ -29,26 +29,18 @@ from app.kit.web.thread_stream import hand_over
 
 DAY_S = 86400
 NO_STORE = {"Cache-Control": "no-store"}
-_ANY_FILE: dict[str, Any] = {
+_ANY_FILE: JsonObject = {
     "required": True,
     "content": {MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}},
 }
 OPERATIONS = Operations({"name": {"type": "string", "pattern": NAME_PATTERN}})
 
 
-class FileExists(NameTaken):
+class FileExists(NameTaken, status=412, code="FILE_EXISTS"):
     """If-None-Match: * was sent, and there is something."""
 
-    status = 412
-    code = "FILE_EXISTS"
 
-
-@OPERATIONS.add(
-    "GET",
-    "/api/v2/me",
-    "Get my user, the permissions of my token, and the location of my data",
-    {200: schemas.MeAnswer},
-)
+@OPERATIONS.get("/api/v2/me", "Get my user, the permissions of my token, and the location of my data", schemas.MeAnswer)
 def get_me(request: Request) -> Response:
     return json_answer(schemas.MeAnswer(**me_of(request).model_dump(), data=data_of(described_home_of(request))))
 
@@ -77,13 +69,11 @@ def data_of(home: Home) -> schemas.DataAnswer:
     )
 
 
-@OPERATIONS.add(
-    "GET",
+@OPERATIONS.get(
     "/api/v2/files",
     "List a folder of my data home or of the common folder",
-    {200: schemas.FolderAnswer},
+    schemas.FolderAnswer,
     more_errors=(400, 403, 404, 409, 507),
-    query=schemas.FolderQuery,
 )
 def list_files(request: Request, params: schemas.FolderQuery) -> Response:
     home = home_of(request)
@@ -94,21 +84,18 @@ def list_files(request: Request, params: schemas.FolderQuery) -> Response:
     return json_answer(schemas.FolderAnswer(path=path, entries=entries, total=page.total, next_cursor=page.next_cursor))
 
 
-@OPERATIONS.add(
-    "GET",
+@OPERATIONS.get(
     "/api/v2/files/content",
     "Download a file; Range is honored",
     {200: (MEDIA_TYPE,), 206: (MEDIA_TYPE,), 304: None},
     more_errors=(400, 403, 404, 409, 416, 507),
-    query=schemas.FileQuery,
 )
 def get_file(request: Request, params: schemas.FileQuery) -> Response:
     home = home_of(request)
     return download(request, home, home.locate(params.path))
 
 
-@OPERATIONS.add(
-    "PUT",
+@OPERATIONS.put(
     "/api/v2/files/content",
     "Upload a file as the request body; If-None-Match: * and If-Match protect an existing file",
     {200: schemas.EntryAnswer, 201: schemas.EntryAnswer},
@@ -138,13 +125,8 @@ async def put_file(request: Request) -> Response:
     return json_answer(_describe_entry(home, HomePath(path.removeprefix("/")), entry), 201 if is_new else 200)
 
 
-@OPERATIONS.add(
-    "POST",
-    "/api/v2/files/folders",
-    "Create a folder",
-    {201: schemas.PlaceAnswer},
-    more_errors=(403, 404, 409, 507),
-    body=schemas.NewFolder,
+@OPERATIONS.post(
+    "/api/v2/files/folders", "Create a folder", {201: schemas.PlaceAnswer}, more_errors=(403, 404, 409, 507)
 )
 def make_folder(request: Request, body: schemas.NewFolder) -> Response:
     home = home_of(request)
@@ -153,13 +135,11 @@ def make_folder(request: Request, body: schemas.NewFolder) -> Response:
     return json_answer(schemas.PlaceAnswer(path=home.logical(path.removeprefix("/"))), 201)
 
 
-@OPERATIONS.add(
-    "POST",
+@OPERATIONS.post(
     "/api/v2/files/move",
     "Move or rename a file or folder, also out of the trash",
-    {200: schemas.PlaceAnswer},
+    schemas.PlaceAnswer,
     more_errors=(403, 404, 409, 507),
-    body=schemas.Move,
 )
 def move_file(request: Request, body: schemas.Move) -> Response:
     home = home_of(request)
@@ -168,13 +148,11 @@ def move_file(request: Request, body: schemas.Move) -> Response:
     return json_answer(schemas.PlaceAnswer(path=home.logical(target.removeprefix("/"))))
 
 
-@OPERATIONS.add(
-    "DELETE",
+@OPERATIONS.delete(
     "/api/v2/files",
     "Move a file or folder to the trash; one in the trash is deleted permanently",
-    {200: schemas.RemovedAnswer},
+    schemas.RemovedAnswer,
     more_errors=(400, 403, 404, 409, 412, 507),
-    query=schemas.FileQuery,
     sent_headers={IF_MATCH: TAGS},
 )
 def remove_file(request: Request, params: schemas.FileQuery) -> Response:
@@ -184,8 +162,7 @@ def remove_file(request: Request, params: schemas.FileQuery) -> Response:
     return json_answer(schemas.RemovedAnswer(trashed_to=home.logical(trashed) if trashed else None))
 
 
-@OPERATIONS.add(
-    "POST",
+@OPERATIONS.post(
     "/api/v2/me/sftp-password",
     "Create a one-time SFTP password; the previous one becomes invalid",
     {201: schemas.OneTimePassword},
@@ -197,53 +174,31 @@ def reset_sftp_password(request: Request) -> Response:
     return json_answer(schemas.OneTimePassword(password=password), 201, NO_STORE)
 
 
-@OPERATIONS.add(
-    "POST",
+@OPERATIONS.post(
     "/api/v2/users/{name}/sftp-reset",
     "Create a one-time SFTP password for a user, shown only once; the previous one becomes invalid (administrators)",
     {201: schemas.OneTimePassword},
 )
-def reset_sftp_password_of(request: Request) -> Response:
+def reset_sftp_password_of(request: Request, name: str) -> Response:
     """By an administrator."""
-    user = accounts_of(request).users.get(request.path_params["name"]).name
+    user = accounts_of(request).users.get(name).name
     caller = caller_of(request)
     password = homes_of(request).sftp.reset_password(user, by=caller.user, token_id=caller.token_id)
     return json_answer(schemas.OneTimePassword(password=password), 201, NO_STORE)
 
 
-@OPERATIONS.add(
-    "PUT",
-    "/api/v2/me/sftp-password",
-    "Set my SFTP password",
-    {204: None},
-    more_errors=(404,),
-    body=schemas.NewPassword,
-)
-def set_sftp_password(request: Request, body: schemas.NewPassword) -> Response:
+@OPERATIONS.put("/api/v2/me/sftp-password", "Set my SFTP password", {204: None}, more_errors=(404,))
+def set_sftp_password(request: Request, body: schemas.NewPassword) -> None:
     caller = caller_of(request)
     homes_of(request).sftp.set_password(caller.user, body.password, by=caller.user, token_id=caller.token_id)
-    return Response(status_code=204)
 
 
-@OPERATIONS.add(
-    "GET",
-    "/api/v2/me/ssh-keys",
-    "List my public keys for SFTP",
-    {200: schemas.KeysAnswer},
-    more_errors=(404,),
-)
+@OPERATIONS.get("/api/v2/me/ssh-keys", "List my public keys for SFTP", schemas.KeysAnswer, more_errors=(404,))
 def get_ssh_keys(request: Request) -> Response:
     return _answer_keys(request)
 
 
-@OPERATIONS.add(
-    "PUT",
-    "/api/v2/me/ssh-keys",
-    "Replace my public keys for SFTP",
-    {200: schemas.KeysAnswer},
-    more_errors=(404,),
-    body=schemas.Keys,
-)
+@OPERATIONS.put("/api/v2/me/ssh-keys", "Replace my public keys for SFTP", schemas.KeysAnswer, more_errors=(404,))
 def set_ssh_keys(request: Request, body: schemas.Keys) -> Response:
     caller = caller_of(request)
     homes_of(request).sftp.set_keys(caller.user, body.keys, by=caller.user, token_id=caller.token_id)

@@ -9,7 +9,7 @@ from app.homes.access import Home
 from app.homes.errors import NotAFile
 from app.homes.home_paths import HomePath
 from app.homes.model import Kind
-from app.kit.web.http import stream_bytes
+from app.kit.web.downloads import stream_bytes
 
 MEDIA_TYPE = "application/octet-stream"
 

@@ -10,69 +10,49 @@ from contextlib import contextmanager
 from app.kit.errors import BadInput, Conflict, Forbidden, ModelmillError, NotFound, TooLarge, Unavailable
 
 
-class PathRefused(BadInput):
+class PathRefused(BadInput, code="PATH_REFUSED"):
     """A path that may not be used in this place. detail: problems, a list of {at: the field, problem: why}."""
 
-    code = "PATH_REFUSED"
+
+class HomeMissing(NotFound, code="HOME_NOT_FOUND"): ...
 
 
-class HomeMissing(NotFound):
-    code = "HOME_NOT_FOUND"
+class FileMissing(NotFound, code="FILE_NOT_FOUND"): ...
 
 
-class FileMissing(NotFound):
-    code = "FILE_NOT_FOUND"
-
-
-class NotAFile(Conflict):
+class NotAFile(Conflict, code="NOT_A_FILE"):
     """A folder, a device or a pipe is where a file is needed."""
 
-    code = "NOT_A_FILE"
+
+class NotAFolder(Conflict, code="NOT_A_FOLDER"): ...
 
 
-class NotAFolder(Conflict):
-    code = "NOT_A_FOLDER"
+class NameTaken(Conflict, code="NAME_TAKEN"): ...
 
 
-class NameTaken(Conflict):
-    code = "NAME_TAKEN"
-
-
-class HomeBusy(Conflict):
+class HomeBusy(Conflict, code="HOME_BUSY", can_retry=True):
     """Another operation is changing the same folder."""
 
-    code = "HOME_BUSY"
-    can_retry = True
 
-
-class HomeDenied(Forbidden):
+class HomeDenied(Forbidden, code="HOME_DENIED"):
     """The file belongs to another account of this machine: the service itself may not touch it."""
 
-    code = "HOME_DENIED"
 
-
-class QuotaExceeded(TooLarge):
+class QuotaExceeded(TooLarge, code="QUOTA_EXCEEDED"):
     """413, not 507: the user can fix it and the service is healthy, so it must not count as a failure of the service.
 
     detail: quota_bytes, used_bytes.
     """
 
-    code = "QUOTA_EXCEEDED"
 
-
-class TooManyFiles(TooLarge):
+class TooManyFiles(TooLarge, code="TOO_MANY_FILES"):
     """detail: quota_files, used_files."""
 
-    code = "TOO_MANY_FILES"
+
+class HomeDiskFull(Unavailable, status=507, code="HOME_DISK_FULL"): ...
 
 
-class HomeDiskFull(Unavailable):
-    status = 507
-    code = "HOME_DISK_FULL"
-
-
-class HomeUnavailable(Unavailable):
-    code = "HOME_UNAVAILABLE"
+class HomeUnavailable(Unavailable, code="HOME_UNAVAILABLE"): ...
 
 
 class LeadsOut(OSError):

@@ -38,14 +38,6 @@ class Kind(StrEnum):
     """A device, a pipe or a socket."""
 
 
-class Due(StrEnum):
-    """The current folder of a job's files."""
-
-    JOBS = "jobs"
-    TRASH = "trash"
-    NOWHERE = "nowhere"
-
-
 @dataclass(frozen=True)
 class Retention:
     """Retention times, counted from the end of the job, or from the removal of a file."""
@@ -59,12 +51,6 @@ class Retention:
 
     def purge_at(self, ended_at: datetime) -> datetime:
         return ended_at + self.trash_after + self.purge_after
-
-    def due(self, ended_at: datetime | None, now: datetime) -> Due:
-        """Of a job's folder; a job that has not ended keeps it, however old it is."""
-        if ended_at is None or now < self.trash_at(ended_at):
-            return Due.JOBS
-        return Due.TRASH if now < self.purge_at(ended_at) else Due.NOWHERE
 
     def is_stale(self, removed_at: datetime, now: datetime) -> bool:
         """Whether a file has been in the trash long enough."""

@@ -19,6 +19,8 @@ from app.kit.objects import CHUNK_BYTES
 from app.kit.objects.base import ByteStream, check_range, clamp_range
 
 PAGE_ENTRIES = 200
+MAX_LEVELS = 20
+"""Of the subfolders that are searched for files."""
 _CURSOR = re.compile(r"([df])(?:=(-?[0-9]{1,20}))?:(.+)", re.DOTALL)
 
 
@@ -84,6 +86,30 @@ class ReadOnlyTree:
         hidden = frozenset() if segments else self._hidden
         with self._opened() as base, disk_errors(to_shown_path(path)), base.folder("/".join(segments)) as folder_fd:
             return page_of(folder_fd, segments, cursor=cursor, limit=limit, sort=sort, hidden=hidden)
+
+    def iterate_files(self, folder: str, *, levels: int = MAX_LEVELS) -> Iterator[Entry]:
+        """Yields the files below a folder, in the order of the listing, without hidden ones. No link is followed,
+        because it could lead to other users or in a circle.
+
+        Args:
+            levels: how deep its subfolders may lie.
+
+        Raises:
+            FileMissing, NotAFolder: As of `browse`.
+        """
+        cursor = None
+        while True:
+            page = self.browse(folder, cursor=cursor)
+            for entry in page.entries:
+                if entry.name.startswith("."):
+                    continue
+                if entry.kind is Kind.FOLDER and levels:
+                    yield from self.iterate_files(entry.path, levels=levels - 1)
+                elif entry.kind is Kind.FILE:
+                    yield entry
+            cursor = page.next_cursor
+            if cursor is None:
+                return
 
     def info(self, path: str) -> Entry:
         """Of what is there; for a link, of what it leads to inside the folder.

@@ -14,7 +14,8 @@ from app.kit.access import read_allowed
 from app.kit.clock import now
 from app.kit.objects.blobs import blob_key
 from app.kit.web.auth import user_of
-from app.kit.web.http import answer_of, json_answer, json_body, stream_bytes
+from app.kit.web.downloads import stream_bytes
+from app.kit.web.http import answer_of, json_answer, json_body
 from app.kit.web.multipart import plain_name
 from app.kit.web.operations import OpenApiSchema, Operations
 from app.model_registry import schemas
@@ -50,7 +51,7 @@ _BODY: OpenApiSchema = {
 OPERATIONS = Operations()
 
 
-@OPERATIONS.add("GET", MODELS, "List my models, newest first", {200: schemas.ModelsAnswer}, query=schemas.ModelsQuery)
+@OPERATIONS.get(MODELS, "List my models, newest first", schemas.ModelsAnswer)
 def list_models(request: Request, params: schemas.ModelsQuery) -> Response:
     models, cursor = models_of(request).page(user_of(request), text=params.q, cursor=params.cursor, limit=params.limit)
     return json_answer(
@@ -58,8 +59,7 @@ def list_models(request: Request, params: schemas.ModelsQuery) -> Response:
     )
 
 
-@OPERATIONS.add(
-    "POST",
+@OPERATIONS.post(
     MODELS,
     "Add a model to the registry: from a completed job as JSON, or an ONNX file as multipart",
     {201: schemas.ModelAnswer},
@@ -87,110 +87,67 @@ async def add_model(request: Request) -> Response:
     return _answer_added(model)
 
 
-@OPERATIONS.add(
-    "POST",
+@OPERATIONS.post(
     DECODER,
     "Add a version of a model with a decoder of its own in its file",
     {201: schemas.ModelAnswer},
     more_errors=(404, 409, 507),
-    query=schemas.NamedQuery,
-    body=schemas.OwnDecoder,
 )
 def set_decoder(request: Request, body: schemas.OwnDecoder, params: schemas.NamedQuery) -> Response:
     models, user = models_of(request), user_of(request)
     return _answer_added(models.set_decoder(user, params.name, body.source, now=now(), note=body.note))
 
 
-@OPERATIONS.add("GET", NAMED, "Get a model", {200: schemas.ModelAnswer}, more_errors=(404,), query=schemas.NamedQuery)
+@OPERATIONS.get(NAMED, "Get a model", schemas.ModelAnswer, more_errors=(404,))
 def get_model(request: Request, params: schemas.NamedQuery) -> Response:
     return json_answer(schemas.model_answer(models_of(request).get(user_of(request), params.name)))
 
 
-@OPERATIONS.add(
-    "DELETE",
-    NAMED,
-    "Delete a model and its files, or one version (name@3), unless it is used",
-    {204: None},
-    more_errors=(404, 409),
-    query=schemas.NamedQuery,
+@OPERATIONS.delete(
+    NAMED, "Delete a model and its files, or one version (name@3), unless it is used", more_errors=(404, 409)
 )
-def remove_model(request: Request, params: schemas.NamedQuery) -> Response:
+def remove_model(request: Request, params: schemas.NamedQuery) -> None:
     models_of(request).remove(user_of(request), params.name)
-    return Response(status_code=204)
 
 
-@OPERATIONS.add(
-    "GET",
-    VERSIONS,
-    "List the versions of a model, newest first, and its tags",
-    {200: schemas.VersionsAnswer},
-    more_errors=(404,),
-    query=schemas.NamedQuery,
+@OPERATIONS.get(
+    VERSIONS, "List the versions of a model, newest first, and its tags", schemas.VersionsAnswer, more_errors=(404,)
 )
 def list_versions(request: Request, params: schemas.NamedQuery) -> Response:
     return _answer_versions(request, params.name)
 
 
-@OPERATIONS.add(
-    "PUT",
+@OPERATIONS.put(
     TAGS,
     "Set a tag of a model to a version; what uses name@tag switches to it",
-    {200: schemas.VersionsAnswer},
+    schemas.VersionsAnswer,
     more_errors=(404,),
-    query=schemas.NamedQuery,
-    body=schemas.TagChange,
 )
-def put_tag(request: Request, body: schemas.TagChange, params: schemas.NamedQuery) -> Response:
-    tag, models = request.path_params["tag"], models_of(request)
+def put_tag(request: Request, tag: str, body: schemas.TagChange, params: schemas.NamedQuery) -> Response:
+    models = models_of(request)
     models.set_tag(user_of(request), params.name, tag, body.version, now=now())
     return _answer_versions(request, params.name)
 
 
-@OPERATIONS.add(
-    "DELETE",
-    TAGS,
-    "Remove a tag, unless it is used",
-    {204: None},
-    more_errors=(404, 409),
-    query=schemas.NamedQuery,
-)
-def remove_tag(request: Request, params: schemas.NamedQuery) -> Response:
-    models_of(request).remove_tag(user_of(request), params.name, request.path_params["tag"])
-    return Response(status_code=204)
+@OPERATIONS.delete(TAGS, "Remove a tag, unless it is used", more_errors=(404, 409))
+def remove_tag(request: Request, tag: str, params: schemas.NamedQuery) -> None:
+    models_of(request).remove_tag(user_of(request), params.name, tag)
 
 
-@OPERATIONS.add(
-    "GET",
-    SHARED,
-    "List the models of others that I may use, by owner and name",
-    {200: schemas.SharedModelsAnswer},
-)
+@OPERATIONS.get(SHARED, "List the models of others that I may use, by owner and name", schemas.SharedModelsAnswer)
 def list_shared_models(request: Request) -> Response:
     shared = models_of(request).access.seen_by(user_of(request))
     return json_answer(schemas.SharedModelsAnswer(models=[answer_of(schemas.SharedAnswer, model) for model in shared]))
 
 
-@OPERATIONS.add(
-    "GET",
-    ACCESS,
-    "Get who may use a model of mine",
-    {200: schemas.AllowedUsers},
-    more_errors=(404,),
-    query=schemas.NamedQuery,
-)
+@OPERATIONS.get(ACCESS, "Get who may use a model of mine", schemas.AllowedUsers, more_errors=(404,))
 def get_model_access(request: Request, params: schemas.NamedQuery) -> Response:
     rule = models_of(request).access.rule(user_of(request), params.name)
     return json_answer(schemas.AllowedUsers(allowed=rule.to_json()))
 
 
-@OPERATIONS.add(
-    "PUT",
-    ACCESS,
-    "Set who may use a model of mine in services and stages",
-    {200: schemas.AllowedUsers},
-    more_errors=(404,),
-    query=schemas.NamedQuery,
-    body=schemas.AllowedUsers,
+@OPERATIONS.put(
+    ACCESS, "Set who may use a model of mine in services and stages", schemas.AllowedUsers, more_errors=(404,)
 )
 def put_model_access(request: Request, body: schemas.AllowedUsers, params: schemas.NamedQuery) -> Response:
     rule = read_allowed(body.allowed)
@@ -207,13 +164,11 @@ def _answer_versions(request: Request, name: str) -> Response:
     return json_answer(schemas.versions_answer(*models_of(request).versions(user_of(request), name)))
 
 
-@OPERATIONS.add(
-    "GET",
+@OPERATIONS.get(
     FILE,
     "Download the file of a model; Range is honored",
     {200: (MEDIA_TYPE,), 206: (MEDIA_TYPE,), 304: None},
     more_errors=(404, 416),
-    query=schemas.NamedQuery,
 )
 def get_model_file(request: Request, params: schemas.NamedQuery) -> Response:
     models = models_of(request)

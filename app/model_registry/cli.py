@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.kit.access import words_of
-from app.kit.cli.command import EPILOG
 from app.kit.cli.document_files import read_text
-from app.kit.cli.service_options import Allowed, AsJson, Everybody, Limit, Url, token, url_of
+from app.kit.cli.service_commands import ServiceCommands
+from app.kit.cli.service_options import Allowed, AsJson, Everybody, Limit
 from app.kit.cli.tables import print_record, print_table, table_of
 from app.kit.errors import BadRequest
 from app.kit.text.json_values import JsonObject
@@ -35,31 +35,27 @@ OneName = Annotated[
     typer.Argument(metavar="NAME[@VERSION]", help="The model, or a version of it, such as faces@3 or faces@stable."),
 ]
 Tag = Annotated[str, typer.Argument(metavar="TAG", help="The tag, such as stable or canary.")]
-commands = typer.Typer(
-    help="The model registry: list, add, show, versions, tag, share, remove.",
-    no_args_is_help=True,
-    epilog=EPILOG,
+commands = ServiceCommands(
+    "app.model_registry.client:ModelsClient", help="The model registry: list, add, show, versions, tag, share, remove."
 )
 
 
 @commands.command("list")
 def list_models(
-    context: typer.Context,
+    client: ModelsClient,
     search: Annotated[str, typer.Option("--search", "-q", help="Text in the name.")] = "",
     limit: Limit = 50,
     as_json: AsJson = False,
-    url: Url = None,
 ) -> None:
     """List my models, newest first."""
-    with _open_client(context, url) as client:
-        models = list(client.models(limit=limit, text=search))
+    models = list(client.models(limit=limit, text=search))
     nothing = "There are no models." if not search else f"No model has {search} in its name."
     print_table(models, _build_models_table, nothing, as_json=as_json)
 
 
 @commands.command()
 def add(
-    context: typer.Context,
+    client: ModelsClient,
     name: Name,
     job: Annotated[str, typer.Option("--job", metavar="ID", help="Id of a completed conversion job.")] = "",
     artifact: Annotated[str, typer.Option(metavar="nef|bie|onnx", help="Which of the job's models.")] = "nef",
@@ -78,7 +74,6 @@ def add(
     ] = False,
     note: Annotated[str, typer.Option(metavar="TEXT", help="Note about this version.")] = "",
     as_json: AsJson = False,
-    url: Url = None,
 ) -> None:
     """Add a model to the registry: a result of a conversion job, or an ONNX file of your own with the weights beside
     it."""
@@ -87,21 +82,20 @@ def add(
     if artifact not in ARTIFACTS:
         raise BadRequest(f"a job makes no {artifact}", hint=f"--artifact is one of {', '.join(ARTIFACTS)}.")
     names = read_text(str(labels)).strip().splitlines() if labels else []
-    with _open_client(context, url) as client:
-        if file:
-            bring = partial(client.bring, decoder=decoder, labels=names, new_version=new_version, note=note)
-            model = _bring(bring, name, file)
-        else:
-            model = client.add_from_job(
-                name, job, artifact=artifact, decoder=decoder, labels=names, new_version=new_version, note=note
-            )
+    if file:
+        bring = partial(client.bring, decoder=decoder, labels=names, new_version=new_version, note=note)
+        model = _bring(bring, name, file)
+    else:
+        model = client.add_from_job(
+            name, job, artifact=artifact, decoder=decoder, labels=names, new_version=new_version, note=note
+        )
     added = f"has a version {model['version']}" if new_version else "is a model now"
     print_record(model, f"{model['name']} {added}: {kind_of(model)}.", as_json=as_json)
 
 
 @commands.command("set-decoder")
 def set_decoder(
-    context: typer.Context,
+    client: ModelsClient,
     model: Annotated[
         str,
         typer.Argument(
@@ -112,7 +106,6 @@ def set_decoder(
     decoder: Annotated[Path, typer.Argument(metavar="PYTHON", help="A file with a function decode.")],
     note: Annotated[str, typer.Option(metavar="TEXT", help="A note on the new version of a registered model.")] = "",
     as_json: AsJson = False,
-    url: Url = None,
 ) -> None:
     """Store a decoder of your own in an ONNX file, or in a new version of a registered model. It is not run here."""
     from app.model_registry.own_decoder import check_decoder, store_decoder
@@ -120,8 +113,7 @@ def set_decoder(
     source = read_text(str(decoder))
     check_decoder(source, str(decoder))
     if not (Path(model).is_file() or model.endswith(".onnx")):
-        with _open_client(context, url) as client:
-            added = client.set_decoder(model, source, note)
+        added = client.set_decoder(model, source, note)
         print_record(added, f"Version {added['version']} of {added['name']} is read by {decoder}.", as_json=as_json)
         return
     from app.conversion.cli.conversion import require_model
@@ -133,18 +125,16 @@ def set_decoder(
 
 
 @commands.command()
-def show(context: typer.Context, name: OneName, as_json: AsJson = False, url: Url = None) -> None:
+def show(client: ModelsClient, name: OneName, as_json: AsJson = False) -> None:
     """Show a model."""
-    with _open_client(context, url) as client:
-        model = client.model(name)
+    model = client.model(name)
     print_record(model, "\n".join(model_lines(model)), as_json=as_json)
 
 
 @commands.command()
-def versions(context: typer.Context, name: Name, as_json: AsJson = False, url: Url = None) -> None:
+def versions(client: ModelsClient, name: Name, as_json: AsJson = False) -> None:
     """List the versions of a model, newest first, with their tags."""
-    with _open_client(context, url) as client:
-        answer = client.versions(name)
+    answer = client.versions(name)
     if as_json:
         typer.echo(json.dumps(answer, indent=2))
     else:
@@ -153,63 +143,56 @@ def versions(context: typer.Context, name: Name, as_json: AsJson = False, url: U
 
 @commands.command()
 def tag(
-    context: typer.Context,
+    client: ModelsClient,
     name: Name,
     tag: Tag,
     version: Annotated[int, typer.Argument(min=1, help="Number of the version that the tag points to.")],
     as_json: AsJson = False,
-    url: Url = None,
 ) -> None:
     """Set a tag of a model. Services and stages with NAME@TAG switch to this version."""
-    with _open_client(context, url) as client:
-        client.set_tag(name, tag, version)
+    client.set_tag(name, tag, version)
     print_record({"name": name, "tag": tag, "version": version}, f"{name}@{tag} is version {version}.", as_json=as_json)
 
 
 @commands.command()
-def untag(context: typer.Context, name: Name, tag: Tag, as_json: AsJson = False, url: Url = None) -> None:
+def untag(client: ModelsClient, name: Name, tag: Tag, as_json: AsJson = False) -> None:
     """Remove a tag of a model, unless a service or a stage uses it."""
-    with _open_client(context, url) as client:
-        client.remove_tag(name, tag)
+    client.remove_tag(name, tag)
     print_record({"removed": f"{name}@{tag}"}, f"{name} has no tag {tag}.", as_json=as_json)
 
 
 @commands.command()
 def allow(
-    context: typer.Context,
+    client: ModelsClient,
     name: Name,
     who: Allowed = None,
     everybody: Everybody = False,
     nobody: Annotated[bool, typer.Option("--nobody", help="Nobody but you.")] = False,
     as_json: AsJson = False,
-    url: Url = None,
 ) -> None:
     """Set who may use a model of yours in services and stages, as OWNER/NAME. Without names: print the access rule."""
     if sum((bool(who), everybody, nobody)) > 1:
         raise BadRequest("These contradict each other.", hint="Give names, or --everybody, or --nobody.")
-    with _open_client(context, url) as client:
-        if who or everybody or nobody:
-            record = client.put_access(name, None if everybody else who or [])
-        else:
-            record = client.access(name)
+    if who or everybody or nobody:
+        record = client.put_access(name, None if everybody else who or [])
+    else:
+        record = client.access(name)
     allowed = record["allowed"]
     text = f"{name}: {'nobody but you' if allowed == [] else words_of(allowed)}"
     print_record(record, text, as_json=as_json)
 
 
 @commands.command()
-def shared(context: typer.Context, as_json: AsJson = False, url: Url = None) -> None:
+def shared(client: ModelsClient, as_json: AsJson = False) -> None:
     """List the models of others that I may use."""
-    with _open_client(context, url) as client:
-        models = client.shared()
+    models = client.shared()
     print_table(models, _build_shared_table, "There are no models of others that you may use.", as_json=as_json)
 
 
 @commands.command()
-def remove(context: typer.Context, name: OneName, as_json: AsJson = False, url: Url = None) -> None:
+def remove(client: ModelsClient, name: OneName, as_json: AsJson = False) -> None:
     """Delete a model and its files, or one version, unless a service, a stage, a video job or a tag uses it."""
-    with _open_client(context, url) as client:
-        client.remove(name)
+    client.remove(name)
     print_record({"removed": name}, f"{name} is removed.", as_json=as_json)
 
 
@@ -235,12 +218,6 @@ def model_lines(model: JsonObject) -> Iterator[str]:
         yield f"labels    {len(model['labels'])}: {', '.join(model['labels'][:10])}"
     if model["twin_sha256"]:
         yield f"twin      ONNX, {model['twin_size_bytes']} bytes, {model['twin_sha256']}"
-
-
-def _open_client(context: typer.Context, url: str | None) -> ModelsClient:
-    from app.model_registry.client import ModelsClient
-
-    return ModelsClient(url_of(context, url), token=token())
 
 
 def _bring(bring: Callable[[str, Path], JsonObject], name: str, file: Path) -> JsonObject:

@@ -5,39 +5,28 @@ from __future__ import annotations
 from app.kit.errors import BadInput, Conflict, NotFound, Unavailable
 
 
-class ModelNotFound(NotFound):
-    code = "MODEL_NOT_FOUND"
+class ModelNotFound(NotFound, code="MODEL_NOT_FOUND"): ...
 
 
-class ModelExists(Conflict):
+class ModelExists(Conflict, code="MODEL_EXISTS"):
     """Its user has another of this name."""
 
-    code = "MODEL_EXISTS"
 
-
-class ModelInUse(Conflict):
+class ModelInUse(Conflict, code="MODEL_IN_USE"):
     """Something that runs needs it."""
 
-    code = "MODEL_IN_USE"
+
+class BadModelName(BadInput, code="MODEL_NAME_INVALID"): ...
 
 
-class BadModelName(BadInput):
-    code = "MODEL_NAME_INVALID"
+class TagNotFound(NotFound, code="MODEL_TAG_NOT_FOUND"): ...
 
 
-class TagNotFound(NotFound):
-    code = "MODEL_TAG_NOT_FOUND"
+class BadTag(BadInput, code="MODEL_TAG_INVALID"): ...
 
 
-class BadTag(BadInput):
-    code = "MODEL_TAG_INVALID"
+class BadLabels(BadInput, code="MODEL_LABELS_INVALID"): ...
 
 
-class BadLabels(BadInput):
-    code = "MODEL_LABELS_INVALID"
-
-
-class FilesBusy(Unavailable):
+class FilesBusy(Unavailable, code="MODEL_FILES_BUSY"):
     """Others remove and add the same files again and again."""
-
-    code = "MODEL_FILES_BUSY"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import Any
 
 from app.conversion.errors import ArtifactNotReady, JobNotFound
 from app.conversion.model import JobRecord, Status
@@ -15,6 +14,7 @@ from app.conversion.store import JobFilter
 from app.inference.model_card import Format, ModelCard
 from app.inference.prediction import Decoder
 from app.kit.clock import to_text
+from app.kit.text.json_values import JsonObject
 from app.model_registry.model import FACTS, Model, file_of
 from app.model_registry.storage import Source
 
@@ -96,7 +96,7 @@ class JobModels:
         return model, [artifact, *([twin] if twin else [])]
 
 
-def _collect_metrics(record: JobRecord) -> dict[str, Any]:
+def _collect_metrics(record: JobRecord) -> JsonObject:
     """Returns what a conversion has measured of its model."""
     measured = {"snr_db": record.snr_db, "verdict": record.verdict.value if record.verdict else None}
     return {name: value for name, value in measured.items() if value is not None}

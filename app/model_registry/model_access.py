@@ -6,7 +6,7 @@ To use is to name it in services, calibrations and stages. Its page, its files a
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection
 
@@ -26,6 +26,7 @@ from app.model_registry.model import (
 )
 
 
+@dataclass(eq=False)
 class ModelAccess:
     """The access of users to models of others.
 
@@ -35,17 +36,10 @@ class ModelAccess:
         note: writes an entry of the audit log in the transaction: by whom, what, to what, details.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        on_change: OnChange,
-        member_of: MemberOf = Member,
-        note: Note = lambda *_: None,
-    ) -> None:
-        self.database = database
-        self.on_change = on_change
-        self.member_of = member_of
-        self.note = note
+    database: Database
+    on_change: OnChange
+    member_of: MemberOf = Member
+    note: Note = lambda *_: None
 
     def find(self, user: str, name: str) -> Model | None:
         """Returns what `owner/name` refers to, with this as the name on its card; None: there is none that this user

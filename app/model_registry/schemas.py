@@ -13,6 +13,7 @@ from app.inference.installed_decoders import check_installed, list_installed_dec
 from app.inference.model_card import Format
 from app.inference.prediction import MOST_DECODER_SOURCE, Decoder
 from app.kit.access import MOST
+from app.kit.text.json_values import JsonObject
 from app.kit.text.untrusted_json import read_json
 from app.kit.web.described_type import DescribedType
 from app.kit.web.http import answer_of
@@ -145,7 +146,7 @@ class ModelAnswer(BaseModel):
     name: str
     version: int
     note: str
-    metrics: Annotated[dict[str, Any], DescribedType(ModelMetrics)]
+    metrics: Annotated[JsonObject, DescribedType(ModelMetrics)]
     """What is known of its quality: snr_db and verdict of its conversion."""
     format: Format
     toolchain: str
@@ -160,7 +161,7 @@ class ModelAnswer(BaseModel):
     """Of the ONNX that a BIE or NEF was made of, for where that cannot run itself; empty without one."""
     decoder: str
     labels: list[str]
-    preprocess: Annotated[dict[str, Any], DescribedType(Preprocess)]
+    preprocess: Annotated[JsonObject, DescribedType(Preprocess)]
     inputs: list[TensorAnswer]
     outputs: list[TensorAnswer]
     links: ModelLinks
@@ -222,7 +223,7 @@ def versions_answer(versions: Sequence[Model], tags: Mapping[str, int]) -> Versi
     return VersionsAnswer(name=versions[0].name, newest=versions[0].version, tags=dict(tags), versions=answers)
 
 
-def _collect_others(model: Model, name: str) -> dict[str, Any]:
+def _collect_others(model: Model, name: str) -> JsonObject:
     """name: under which the links find it."""
     return {
         "name": model.name,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from app.conversion.errors import ArtifactNotReady
@@ -43,6 +44,7 @@ __all__ = ["Model", "Models", "NewVersion"]
 NAMED_USERS = 5
 
 
+@dataclass(eq=False)
 class Models:
     """Every verb takes the user; another user's model is as if it did not exist, except that `find` returns what its
     owner lets them use, see ModelAccess.
@@ -55,24 +57,19 @@ class Models:
         note: writes an entry of the audit log.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        objects: ObjectStore,
-        conversion: Conversion,
-        users_of: UsersOf = lambda _: (),
-        on_change: OnChange = lambda *_: None,
-        member_of: MemberOf = Member,
-        note: Note = lambda *_: None,
-    ) -> None:
-        self.users_of = users_of
-        self.on_change = on_change
-        self.database = database
-        self.objects = objects
-        self.storage = ModelStorage(database, objects)
-        self.imports = ModelImports(objects, conversion)
-        self.job_models = JobModels(conversion.jobs)
-        self.access = ModelAccess(database, on_change, member_of, note)
+    database: Database
+    objects: ObjectStore
+    conversion: Conversion
+    users_of: UsersOf = lambda _: ()
+    on_change: OnChange = lambda *_: None
+    member_of: MemberOf = Member
+    note: Note = lambda *_: None
+
+    def __post_init__(self) -> None:
+        self.storage = ModelStorage(self.database, self.objects)
+        self.imports = ModelImports(self.objects, self.conversion)
+        self.job_models = JobModels(self.conversion.jobs)
+        self.access = ModelAccess(self.database, self.on_change, self.member_of, self.note)
 
     def find(self, user: str, name: str, *, now: datetime) -> Model | None:
         """Returns the model of this name, if there is one: the newest version of a plain name, or what name@3 and

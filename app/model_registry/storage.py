@@ -16,6 +16,7 @@ from app.kit.errors import ModelmillError
 from app.kit.objects import ObjectMissing, ObjectStore
 from app.kit.objects.blobs import blob_key
 from app.kit.sql import Database
+from app.kit.sql.pages import cut_page, read_cursor
 from app.model_registry import store
 from app.model_registry.errors import FilesBusy, ModelExists, ModelInUse, TagNotFound
 from app.model_registry.model import Model, is_name, no_such_model, split_name
@@ -74,12 +75,13 @@ class ModelStorage:
 
         Returns:
             The models, and the cursor of the next page; None if there is none.
+
+        Raises:
+            BadInput: The cursor is not from a page.
         """
-        at, _, name = (cursor or "").partition(" ")
         with self.database.read() as conn:
-            models = store.page(conn, owner, text=text, after=(at, name) if cursor else None, limit=limit + 1)
-        last = models[limit - 1] if len(models) > limit else None
-        return models[:limit], f"{last.created_at} {last.name}" if last else None
+            models = store.page(conn, owner, text=text, after=read_cursor(cursor, " "), limit=limit + 1)
+        return cut_page(models, limit, lambda model: (model.created_at, model.name), " ")
 
     def versions(self, owner: str, name: str) -> tuple[list[Model], dict[str, int]]:
         """Returns the versions of a model, the newest first, and the version of each tag.

@@ -25,13 +25,11 @@ OPERATIONS = Operations(
 )
 
 
-@OPERATIONS.add(
-    "POST",
+@OPERATIONS.post(
     "/neptune/nodes",
     "Register a node; its token is shown only once (administrators)",
     {201: schemas.RegisteredAnswer},
     more_errors=(409,),
-    body=schemas.NewNode,
     guard=require_admin,
 )
 def register_node(request: Request, body: schemas.NewNode) -> Response:
@@ -41,140 +39,108 @@ def register_node(request: Request, body: schemas.NewNode) -> Response:
     return json_answer(answer, 201, {"Location": f"/neptune/nodes/{node.name}", **NO_STORE})
 
 
-@OPERATIONS.add(
-    "GET",
-    "/neptune/nodes",
-    "List the nodes that I may use, by name",
-    {200: schemas.NodesAnswer},
-    query=schemas.NodesQuery,
-)
+@OPERATIONS.get("/neptune/nodes", "List the nodes that I may use, by name", schemas.NodesAnswer)
 def list_nodes(request: Request, params: schemas.NodesQuery) -> Response:
     at, is_whole, selector = now(), caller_of(request).is_admin, labels_in(params.selector)
     nodes = [n for n in nodes_of(request).access.seen_by(user_of(request)) if selects(selector, n.labels)]
     return json_answer(schemas.NodesAnswer(nodes=[schemas.node_answer(node, at, is_whole=is_whole) for node in nodes]))
 
 
-@OPERATIONS.add(
-    "GET",
+@OPERATIONS.get(
     "/neptune/nodes/{name}",
     "Get a node and the state of its workers",
-    {200: schemas.NodeAnswer},
+    schemas.NodeAnswer,
     version_fields=("side", "labels", "created_at"),
 )
-def get_node(request: Request) -> Response:
-    node = nodes_of(request).access.get_for(user_of(request), request.path_params["name"])
+def get_node(request: Request, name: str) -> Response:
+    node = nodes_of(request).access.get_for(user_of(request), name)
     return json_answer(schemas.node_answer(node, now(), is_whole=caller_of(request).is_admin))
 
 
-@OPERATIONS.add(
-    "GET",
+@OPERATIONS.get(
     "/neptune/nodes/{name}/access",
     "Get who may use a node and its cameras (owners)",
-    {200: schemas.Access},
+    schemas.Access,
     more_errors=(403,),
 )
-def get_access(request: Request) -> Response:
-    name = request.path_params["name"]
+def get_access(request: Request, name: str) -> Response:
     require_owner(request)
     return json_answer(schemas.Access(**nodes_of(request).access.grants(name).to_json()))
 
 
-@OPERATIONS.add(
-    "PUT",
+@OPERATIONS.put(
     "/neptune/nodes/{name}/access",
     "Set who may use a node and its cameras; workloads of others on it are stopped (owners)",
-    {200: schemas.Access},
+    schemas.Access,
     more_errors=(403,),
-    body=schemas.Access,
     guard=require_owner,
 )
-def put_access(request: Request, body: schemas.Access) -> Response:
-    name, grants = request.path_params["name"], read_grants(body.model_dump())
+def put_access(request: Request, name: str, body: schemas.Access) -> Response:
+    grants = read_grants(body.model_dump())
     nodes_of(request).access.permit(name, grants, by=user_of(request), is_admin=caller_of(request).is_admin)
     return json_answer(schemas.Access(**grants.to_json()))
 
 
-@OPERATIONS.add(
-    "PUT",
+@OPERATIONS.put(
     "/neptune/nodes/{name}/labels",
     "Set the labels of a node; workloads that select it start there, those that no longer do stop (owners)",
-    {200: schemas.NodeLabels},
+    schemas.NodeLabels,
     more_errors=(403,),
-    body=schemas.NodeLabels,
     guard=require_owner,
 )
-def put_labels(request: Request, body: schemas.NodeLabels) -> Response:
-    nodes_of(request).access.label(request.path_params["name"], body.labels, by=user_of(request))
+def put_labels(request: Request, name: str, body: schemas.NodeLabels) -> Response:
+    nodes_of(request).access.label(name, body.labels, by=user_of(request))
     return json_answer(schemas.NodeLabels(labels=body.labels))
 
 
-@OPERATIONS.add(
-    "GET",
+@OPERATIONS.get(
     "/neptune/nodes/{name}/cameras",
     "List the cameras that were added to a node while its agent was running (owners)",
-    {200: schemas.CamerasAnswer},
+    schemas.CamerasAnswer,
     more_errors=(403,),
 )
-def list_cameras(request: Request) -> Response:
-    nodes, name = nodes_of(request), request.path_params["name"]
+def list_cameras(request: Request, name: str) -> Response:
+    nodes = nodes_of(request)
     require_owner(request)
     cameras = nodes.cameras.all(name).cameras
     return json_answer(schemas.cameras_answer(cameras, nodes.get(name).report.discovered))
 
 
-@OPERATIONS.add(
-    "POST",
+@OPERATIONS.post(
     "/neptune/nodes/{name}/cameras",
     "Add a camera; the next report of the node shows whether it may and can open it (owners)",
     {201: schemas.CameraAnswer},
     more_errors=(403, 409),
-    body=schemas.NewCamera,
     guard=require_owner,
 )
-def add_camera(request: Request, body: schemas.NewCamera) -> Response:
-    name = request.path_params["name"]
+def add_camera(request: Request, name: str, body: schemas.NewCamera) -> Response:
     camera = nodes_of(request).cameras.add(name, body.type, body.source, by=user_of(request))
     location = f"/neptune/nodes/{name}/cameras/{camera.id}"
     return json_answer(schemas.camera_answer(camera), 201, {"Location": location})
 
 
-@OPERATIONS.add(
-    "PATCH",
+@OPERATIONS.patch(
     "/neptune/nodes/{name}/cameras/{camera}",
     "Change a camera; jobs that read it switch to the new source (owners)",
-    {200: schemas.CameraAnswer},
+    schemas.CameraAnswer,
     more_errors=(403,),
-    body=schemas.ChangedCamera,
     guard=require_owner,
 )
-def change_camera(request: Request, body: schemas.ChangedCamera) -> Response:
-    cameras, name, camera_id = nodes_of(request).cameras, request.path_params["name"], request.path_params["camera"]
-    camera = cameras.change(name, camera_id, type=body.type, source=body.source, by=user_of(request))
-    return json_answer(schemas.camera_answer(camera))
+def change_camera(request: Request, name: str, camera: str, body: schemas.ChangedCamera) -> Response:
+    cameras = nodes_of(request).cameras
+    changed = cameras.change(name, camera, type=body.type, source=body.source, by=user_of(request))
+    return json_answer(schemas.camera_answer(changed))
 
 
-@OPERATIONS.add(
-    "DELETE",
-    "/neptune/nodes/{name}/cameras/{camera}",
-    "Remove a camera that no job reads (owners)",
-    {204: None},
-    more_errors=(403, 409),
+@OPERATIONS.delete(
+    "/neptune/nodes/{name}/cameras/{camera}", "Remove a camera that no job reads (owners)", more_errors=(403, 409)
 )
-def remove_camera(request: Request) -> Response:
-    name = request.path_params["name"]
+def remove_camera(request: Request, name: str, camera: str) -> None:
     require_owner(request)
-    nodes_of(request).cameras.remove(name, request.path_params["camera"], by=user_of(request))
-    return Response(status_code=204)
+    nodes_of(request).cameras.remove(name, camera, by=user_of(request))
 
 
-@OPERATIONS.add(
-    "DELETE",
-    "/neptune/nodes/{name}",
-    "Remove a node that runs nothing (administrators)",
-    {204: None},
-    more_errors=(409,),
-)
-def remove_node(request: Request) -> Response:
+@OPERATIONS.delete("/neptune/nodes/{name}", "Remove a node that runs nothing (administrators)", more_errors=(409,))
+def remove_node(request: Request, name: str) -> None:
     require_admin(request)
-    nodes_of(request).remove(request.path_params["name"])
-    return Response(status_code=204)
+    nodes_of(request).remove(name)

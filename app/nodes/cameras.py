@@ -27,20 +27,15 @@ MOST_TYPE, MOST_SOURCE = 64, 2000
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://\S+")
 
 
-class BadCamera(BadInput):
-    code = "BAD_CAMERA"
+class BadCamera(BadInput, code="BAD_CAMERA"): ...
 
 
-class CameraNotFound(NotFound):
+class CameraNotFound(NotFound, code="CAMERA_NOT_FOUND"):
     """No camera with this id was added to the node; those of its agent's --video are changed at the agent."""
 
-    code = "CAMERA_NOT_FOUND"
 
-
-class CameraInUse(Conflict):
+class CameraInUse(Conflict, code="CAMERA_IN_USE"):
     """A video job reads the camera."""
-
-    code = "CAMERA_IN_USE"
 
 
 @dataclass(frozen=True)

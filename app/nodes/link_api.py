@@ -16,7 +16,8 @@ from app.kit.objects.blobs import SHA256, blob_key
 from app.kit.redis.change_hub import changed
 from app.kit.text.json_values import JsonObject
 from app.kit.web.auth import LINK
-from app.kit.web.http import json_answer, query, stream_bytes
+from app.kit.web.downloads import stream_bytes
+from app.kit.web.http import json_answer, query
 from app.kit.web.operations import NODES, OpenApiSchema, Operations
 from app.kit.web.request_body import read_whole_body
 from app.kit.web.shutdown import is_ending
@@ -24,7 +25,6 @@ from app.kit.web.sse import hub_of
 from app.kit.web.state import objects_of
 from app.nodes import schemas
 from app.nodes.access import links_of, nodes_of, this_node
-from app.nodes.model import Order
 from app.nodes.node_socket import handle_message, socket
 from app.nodes.wire import MAX_UP_BYTES, Acknowledgement, Heartbeat, order_frame, read
 
@@ -40,24 +40,19 @@ OPERATIONS = Operations(
 )
 
 
-class LinkSuperseded(Conflict):
+class LinkSuperseded(Conflict, code="LINK_SUPERSEDED"):
     """Another connection of the same node has superseded this one."""
 
-    code = "LINK_SUPERSEDED"
 
-
-class NoSuchBlob(NotFound):
+class NoSuchBlob(NotFound, code="BLOB_NOT_FOUND"):
     """It does not exist, or no order of this node names it."""
-
-    code = "BLOB_NOT_FOUND"
 
 
 # --- for users --------------------------------------------------------------------------------------
-@OPERATIONS.add(
-    "GET",
+@OPERATIONS.get(
     LINK + "/{node}/messages",
     "Wait for the orders of a node (the node's token)",
-    {200: schemas.MessagesAnswer},
+    schemas.MessagesAnswer,
     errors=(403, 409, 422, 503),
     query=schemas.MessagesQuery,
     callers=NODES,
@@ -72,14 +67,13 @@ async def poll_messages(request: Request) -> Response:
         while True:
             due = links.sent_to(name).due(await run_in_threadpool(nodes_of(request).pending, name), clock())
             if due or clock() >= until or is_ending():
-                return _answer_messages(due)
+                return JSONResponse({"messages": [order_frame(order) for order in due]}, headers=NO_STORE)
             await changed(flag, min(SLICE_S, until - clock()))
             if superseded.is_set():
                 raise LinkSuperseded("Another connection of this node has taken the place of this one.")
 
 
-@OPERATIONS.add(
-    "POST",
+@OPERATIONS.post(
     LINK + "/{node}/acknowledge",
     "Acknowledge that a node has stored messages (the node's token)",
     {204: None},
@@ -93,8 +87,7 @@ async def acknowledge_messages(request: Request) -> Response:
     return Response(status_code=204)
 
 
-@OPERATIONS.add(
-    "POST",
+@OPERATIONS.post(
     LINK + "/{node}/report",
     "Send the heartbeat of a node (the node's token)",
     {204: None},
@@ -110,8 +103,7 @@ async def report_node(request: Request) -> Response:
     return Response(status_code=204)
 
 
-@OPERATIONS.add(
-    "GET",
+@OPERATIONS.get(
     LINK + "/{node}/blobs/{sha256}",
     "Download a file that an order of the node names (the node's token)",
     {200: ("application/octet-stream",), 206: ("application/octet-stream",), 304: None},
@@ -119,8 +111,8 @@ async def report_node(request: Request) -> Response:
     sent_headers=_RANGE,
     callers=NODES,
 )
-def get_blob(request: Request) -> Response:
-    name, sha256 = this_node(request), str(request.path_params["sha256"])
+def get_blob(request: Request, sha256: str) -> Response:
+    name = this_node(request)
     if SHA256.fullmatch(sha256) is None or not nodes_of(request).may_read(name, sha256):
         raise NoSuchBlob(f"No message to the node {name!r} names such a file.")
     objects: ObjectStore = objects_of(request)
@@ -139,13 +131,11 @@ def get_blob(request: Request) -> Response:
     )
 
 
-@OPERATIONS.add(
-    "POST",
+@OPERATIONS.post(
     LINK + "/{node}/certificate",
     "Certify the key of a node for encrypted connections to other nodes (the node's token)",
     {201: schemas.CertificateAnswer},
     errors=(403, 422, 503),
-    body=schemas.CertificateRequest,
     callers=NODES,
     guard=this_node,
 )
@@ -154,11 +144,10 @@ def certify_node(request: Request, body: schemas.CertificateRequest) -> Response
     return json_answer(schemas.CertificateAnswer(**vars(issued)), 201, NO_STORE)
 
 
-@OPERATIONS.add(
-    "GET",
+@OPERATIONS.get(
     LINK + "/{node}/authorities",
     "Get the certificate authority of nodes and its revocation list (the node's token)",
-    {200: schemas.AuthoritiesAnswer},
+    schemas.AuthoritiesAnswer,
     errors=(403, 503),
     callers=NODES,
 )
@@ -169,10 +158,6 @@ def list_authorities(request: Request) -> Response:
 
 async def _read_message(request: Request) -> JsonObject:
     return read(await read_whole_body(request, MAX_UP_BYTES, "A message"))
-
-
-def _answer_messages(due: list[Order]) -> Response:
-    return JSONResponse({"messages": [order_frame(order) for order in due]}, headers=NO_STORE)
 
 
 ROUTES: list[BaseRoute] = [WebSocketRoute(LINK + "/{node}/socket", socket)]

@@ -19,7 +19,7 @@ from app.kit.web.http import is_fragment
 from app.kit.web.idempotency import form_once
 from app.kit.web.page_actions import with_fields, with_form
 from app.kit.web.public_address import find_reached_url
-from app.kit.web.sse import change_stream
+from app.kit.web.sse import change_stream, changes_of
 from app.kit.web.templates import render
 from app.nodes.access import nodes_of, owns, require_admin, require_owner
 from app.nodes.cameras import MOST_SOURCE, BadCamera, CameraInUse
@@ -58,11 +58,6 @@ def nodes(request: Request) -> Response:
 
 def node(request: Request) -> Response:
     return _render_page(request)
-
-
-async def list_events(request: Request) -> Response:
-    """Streams `changed` when any node has changed, also one that the user may not use; it says no more about it."""
-    return change_stream(request, CHANNEL)
 
 
 async def node_events(request: Request) -> Response:
@@ -233,7 +228,7 @@ def _show_token_once(request: Request, node: Node, token: str) -> Response:
 
 ROUTES: list[BaseRoute] = [
     Route(PAGE, nodes),
-    Route("/ui/node-events", list_events),
+    Route("/ui/node-events", changes_of(CHANNEL)),
     Route(PAGE + "/new", new),
     Route(PAGE + "/new", form_once(create), methods=["POST"]),
     Route(PAGE + "/{name}", node),

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from app.kit.sql import Sealed, metadata
-from app.kit.sql.rows import first, from_row, insert_into, row_of, upsert
+from app.kit.sql.rows import first, from_row, insert_new, row_of, upsert
 from app.nodes.cameras import CAMERAS
 from app.nodes.grants import Grants, read_grants
 from app.nodes.model import NODE_REPORT, Node, Operation, Order, Side, WorkKey
@@ -77,10 +77,9 @@ _IN_TURN = (orders.c.kind, orders.c.uid, orders.c.node, orders.c.part)
 def add_node(conn: Connection, node: Node, token_hash: str) -> bool:
     """Adds a node. False: there already is one with this name."""
     report = as_text(NODE_REPORT.write(node.report))
-    insert = insert_into(conn, nodes).values(
-        row_of(nodes, node, side=node.side.value, token_hash=token_hash, report=report, labels=as_text(node.labels))
-    )
-    return conn.execute(insert.on_conflict_do_nothing().returning(nodes.c.name)).first() is not None
+    labels = as_text(node.labels)
+    values = row_of(nodes, node, side=node.side.value, token_hash=token_hash, report=report, labels=labels)
+    return insert_new(conn, nodes, values)
 
 
 def change_node(conn: Connection, name: str, **fields: Any) -> bool:
@@ -229,10 +228,11 @@ def keys_on(conn: Connection, node: str) -> set[WorkKey]:
     return {WorkKey(*row) for row in conn.execute(query)}
 
 
-def has_work(conn: Connection, node: str) -> bool:
-    """Returns whether the node has anything to run; deletions and its cameras do not count."""
-    is_work = (orders.c.operation != Operation.DELETE.value) & (orders.c.kind != CAMERAS)
-    return conn.execute(sa.select(orders.c.seq).where(orders.c.node == node, is_work).limit(1)).first() is not None
+def work_on(conn: Connection, node: str, standing: Collection[str]) -> list[str]:
+    """Returns the names of what the node has to run; deletions, its cameras and orders of these kinds do not count."""
+    is_work = (orders.c.operation != Operation.DELETE.value) & orders.c.kind.not_in({CAMERAS, *standing})
+    query = sa.select(orders.c.name).where(orders.c.node == node, is_work).distinct().order_by(orders.c.name)
+    return list(conn.execute(query).scalars())
 
 
 def acknowledge(conn: Connection, seqs: Collection[int]) -> None:

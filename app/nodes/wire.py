@@ -31,10 +31,8 @@ _VERSION = re.compile(r"[!-~]{0,32}")
 _KEY = re.compile(r"[!-.0-~]{1,63}/[!-.0-~]{1,36}/[!-.0-~]{1,32}")
 
 
-class BadFrame(BadRequest):
+class BadFrame(BadRequest, code="BAD_FRAME"):
     """The received data are not a frame; the message says why."""
-
-    code = "BAD_FRAME"
 
 
 @dataclass(frozen=True)

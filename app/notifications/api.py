@@ -21,93 +21,78 @@ OPERATIONS = Operations(
 )
 
 
-@OPERATIONS.add("GET", TARGETS, "List my notification targets", {200: schemas.TargetsAnswer})
+@OPERATIONS.get(TARGETS, "List my notification targets", schemas.TargetsAnswer)
 def list_notification_targets(request: Request) -> Response:
     targets = notifications_of(request).targets.of(user_of(request))
     return json_answer(schemas.TargetsAnswer(targets=[schemas.target_answer(target) for target in targets]))
 
 
-@OPERATIONS.add(
-    "POST",
+@OPERATIONS.post(
     TARGETS,
     "Add a notification target: a webhook, an e-mail address or a chat",
     {201: schemas.NewTargetAnswer},
     more_errors=(403, 409, 429),
-    body=schemas.TargetBody,
 )
 def add_notification_target(request: Request, body: schemas.TargetBody) -> Response:
     target = notifications_of(request).targets.add(user_of(request), body.new())
     return json_answer(schemas.new_target_answer(target), 201, {"Location": f"{TARGETS}/{target.target_id}"})
 
 
-@OPERATIONS.add("GET", _TARGET, "Get a target", {200: schemas.TargetAnswer}, more_errors=(404,))
-def get_notification_target(request: Request) -> Response:
-    target = notifications_of(request).targets.get(user_of(request), request.path_params["target_id"])
+@OPERATIONS.get(_TARGET, "Get a target", schemas.TargetAnswer, more_errors=(404,))
+def get_notification_target(request: Request, target_id: str) -> Response:
+    target = notifications_of(request).targets.get(user_of(request), target_id)
     return json_answer(schemas.target_answer(target))
 
 
-@OPERATIONS.add(
-    "PATCH",
+@OPERATIONS.patch(
     _TARGET,
     "Change the events or the label of a target, or switch it on or off",
-    {200: schemas.TargetAnswer},
+    schemas.TargetAnswer,
     more_errors=(404,),
-    body=schemas.TargetChange,
 )
-def change_notification_target(request: Request, body: schemas.TargetChange) -> Response:
+def change_notification_target(request: Request, target_id: str, body: schemas.TargetChange) -> Response:
     values = body.model_dump(exclude_none=True)
-    target_id, targets = request.path_params["target_id"], notifications_of(request).targets
+    targets = notifications_of(request).targets
     target = targets.change(user_of(request), target_id, **values)
     return json_answer(schemas.target_answer(target))
 
 
-@OPERATIONS.add("DELETE", _TARGET, "Remove a target and its messages", {204: None}, more_errors=(404,))
-def remove_notification_target(request: Request) -> Response:
-    notifications_of(request).targets.remove(user_of(request), request.path_params["target_id"])
-    return Response(status_code=204)
+@OPERATIONS.delete(_TARGET, "Remove a target and its messages", more_errors=(404,))
+def remove_notification_target(request: Request, target_id: str) -> None:
+    notifications_of(request).targets.remove(user_of(request), target_id)
 
 
-@OPERATIONS.add(
-    "POST",
+@OPERATIONS.post(
     f"{_TARGET}/test",
     "Send a test message to a target",
     {202: schemas.DeliveryAnswer},
     more_errors=(404, 429),
     creates_later=True,
 )
-def test_notification_target(request: Request) -> Response:
-    delivery = notifications_of(request).targets.test(user_of(request), request.path_params["target_id"])
+def test_notification_target(request: Request, target_id: str) -> Response:
+    delivery = notifications_of(request).targets.test(user_of(request), target_id)
     return json_answer(schemas.delivery_answer(delivery), 202)
 
 
-@OPERATIONS.add(
-    "GET",
-    DELIVERIES,
-    "List my last messages, newest first",
-    {200: schemas.DeliveriesAnswer},
-    query=schemas.DeliveriesQuery,
-)
+@OPERATIONS.get(DELIVERIES, "List my last messages, newest first", schemas.DeliveriesAnswer)
 def list_notification_deliveries(request: Request, params: schemas.DeliveriesQuery) -> Response:
     outbox = notifications_of(request).outbox
     deliveries = outbox.newest(user_of(request), target_id=params.target_id, limit=params.limit)
     return json_answer(schemas.DeliveriesAnswer(deliveries=[schemas.delivery_answer(each) for each in deliveries]))
 
 
-@OPERATIONS.add("GET", _DELIVERY, "Get a message and its delivery", {200: schemas.DeliveryAnswer}, more_errors=(404,))
-def get_notification_delivery(request: Request) -> Response:
+@OPERATIONS.get(_DELIVERY, "Get a message and its delivery", schemas.DeliveryAnswer, more_errors=(404,))
+def get_notification_delivery(request: Request, delivery_id: str) -> Response:
     outbox = notifications_of(request).outbox
-    return json_answer(schemas.delivery_answer(outbox.get(user_of(request), request.path_params["delivery_id"])))
+    return json_answer(schemas.delivery_answer(outbox.get(user_of(request), delivery_id)))
 
 
-@OPERATIONS.add(
-    "POST",
+@OPERATIONS.post(
     f"{_DELIVERY}/redeliver",
     "Send a message again, with the same id",
     {202: schemas.DeliveryAnswer},
     more_errors=(404,),
 )
-def redeliver_notification(request: Request) -> Response:
+def redeliver_notification(request: Request, delivery_id: str) -> Response:
     outbox = notifications_of(request).outbox
-    return json_answer(
-        schemas.delivery_answer(outbox.redeliver(user_of(request), request.path_params["delivery_id"])), 202
-    )
+    return json_answer(schemas.delivery_answer(outbox.redeliver(user_of(request), delivery_id)), 202)

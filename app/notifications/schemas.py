@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
 
+from app.kit.text.json_values import JsonObject
 from app.kit.web.described_type import DescribedType
 from app.kit.web.strict import TEXT, Strict
 from app.notifications.model import Delivery, DeliveryState, EventKind, Kind, Target
@@ -111,7 +112,7 @@ class DeliveryAnswer(BaseModel):
     due_at: str
     """Time of the next attempt, while it is PENDING."""
     ended_at: str | None
-    body: Annotated[dict[str, Any], DescribedType(DeliveryBody)]
+    body: Annotated[JsonObject, DescribedType(DeliveryBody)]
 
     @field_validator("body", mode="before")
     @classmethod
@@ -142,5 +143,5 @@ def delivery_answer(delivery: Delivery) -> DeliveryAnswer:
     return DeliveryAnswer.model_validate(vars(delivery))
 
 
-def _list_fields(target: Target) -> dict[str, Any]:
+def _list_fields(target: Target) -> JsonObject:
     return {**vars(target), "address": mask_address(target), "events": [kind.value for kind in target.events]}

@@ -35,7 +35,10 @@ def message_text(kind: str, data: Mapping[str, Any], language: str) -> str:
     if data.get("hint"):
         lines.append(texts.gettext(str(data["hint"])))
     if data.get("snr_db") is not None:
-        lines.append(_("Worst output: %(snr)s dB") % {"snr": data["snr_db"]})
+        is_below = data.get("verdict") == "BELOW_RULE"
+        lines.append(
+            _("Worst output: %(snr)s dB") % {"snr": data["snr_db"]} + (_(", ") + _("below the rule")) * is_below
+        )
     if data.get("url"):
         lines += ["", str(data["url"])]
     return "\n".join(lines)
@@ -60,5 +63,5 @@ def _write_sentence(kind: str, _: Gettext) -> str:
         EventKind.VIDEO_ALERT: _("The video job %(name)s has a problem."),
         EventKind.VIDEO_CLEAR: _("The video job %(name)s is back to normal."),
         EventKind.VIDEO_EVENT: _("The rule %(rule)s of the video job %(name)s was triggered."),
-        TEST: _("This is a test of %(name)s: messages from Modelmill arrive here."),
+        TEST: _("This is a test: messages from Modelmill arrive here."),
     }[kind]

@@ -5,12 +5,8 @@ from __future__ import annotations
 from app.kit.errors import NotFound, TooMany
 
 
-class ShareNotFound(NotFound):
+class ShareNotFound(NotFound, code="SHARE_NOT_FOUND"):
     """The link does not exist, has expired or was revoked; the caller learns no more."""
 
-    code = "SHARE_NOT_FOUND"
 
-
-class TooManyShares(TooMany):
-    code = "TOO_MANY_SHARES"
-    can_retry = False
+class TooManyShares(TooMany, code="TOO_MANY_SHARES", can_retry=False): ...

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from app.kit.web.http import answer_of
-from app.kit.web.strict import TEXT
+from app.kit.web.strict import TEXT, Strict
 from app.shares.model import Share
 
 Days = Annotated[int, Field(ge=1, le=365)]
@@ -15,18 +15,16 @@ Label = Annotated[str, StringConstraints(strip_whitespace=True, max_length=100, 
 KEY = r"^[A-Za-z0-9_-]{1,100}$"
 
 
-class NewShare(BaseModel):
+class NewShare(Strict):
     """Body of POST /jobs/{job_id}/shares."""
 
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
     days: Days = 7
     """Number of days for which the link is valid."""
     label: Label = ""
     """Whom the link is for."""
 
 
-class KeyQuery(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+class KeyQuery(Strict):
     key: Annotated[str, StringConstraints(pattern=KEY)]
 
 

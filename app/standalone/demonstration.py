@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from http import HTTPStatus
 
 from rich.console import Console
 
@@ -37,12 +38,12 @@ def say(text: str) -> None:
     CONSOLE.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
-def until_ended(demonstrate: Callable[[Say], None], remove: Callable[[], None], farewell: str) -> Exit:
+def until_ended(demonstrate: Callable[[Say], None], remove: Callable[[Say], None], farewell: str) -> Exit:
     """Demonstrate until SIGTERM or Ctrl-C. Everything it has created is removed, however it ends.
 
     Args:
         demonstrate: called with a function that prints a line.
-        remove: removes everything that it creates.
+        remove: removes everything that it creates; called with a function that prints a line.
         farewell: the line printed before that.
     """
     with signals_end(), suppress(KeyboardInterrupt):
@@ -50,17 +51,37 @@ def until_ended(demonstrate: Callable[[Say], None], remove: Callable[[], None], 
             demonstrate(say)
         finally:
             say(farewell)
-            remove()
+            remove(say)
     return Exit.OK
 
 
-def remove_models_and_nodes(url: str, models: Iterable[str], nodes: Iterable[str]) -> None:
-    """Removes those of these names that exist and that nothing uses anymore."""
+def remove_models_and_nodes(url: str, models: Iterable[str], nodes: Iterable[str], say: Say) -> None:
+    """Removes the models and nodes of a demonstration that exist; see `remove_each`.
+
+    Args:
+        url: of the product.
+        models: names.
+        nodes: names.
+        say: prints a line.
+    """
     with ModelsClient(url) as models_client:
-        for name in models:
-            with suppress(ModelmillError):
-                models_client.remove(name)
+        remove_each("model", models, models_client.remove, say)
     with NodesClient(url) as nodes_client:
-        for name in nodes:
-            with suppress(ModelmillError):
-                nodes_client.remove(name)
+        remove_each("node", nodes, nodes_client.remove, say)
+
+
+def remove_each(kind: str, names: Iterable[str], remove: Callable[[str], object], say: Say) -> None:
+    """Removes those that exist; of each that stays, since something uses it, says why.
+
+    Args:
+        kind: the word for one of them.
+        names: of them.
+        remove: removes one by its name.
+        say: prints a line.
+    """
+    for name in names:
+        try:
+            remove(name)
+        except ModelmillError as error:
+            if error.status != HTTPStatus.NOT_FOUND:
+                say(f"The {kind} {name} stays: {error.text}")

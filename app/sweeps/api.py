@@ -17,13 +17,11 @@ _SWEEP = SWEEPS + "/{sweep_id}"
 OPERATIONS = Operations({"sweep_id": {"type": "string", "pattern": "^[0-9a-f]{32}$"}})
 
 
-@OPERATIONS.add(
-    "POST",
+@OPERATIONS.post(
     SWEEPS,
     "Start a sweep: convert every model with every set of options, as capacity permits",
     {201: schemas.SweepAnswer},
     more_errors=(429,),
-    body=schemas.NewSweep,
 )
 def create_sweep(request: Request, body: schemas.NewSweep) -> Response:
     models, variants = body.parts()
@@ -32,40 +30,29 @@ def create_sweep(request: Request, body: schemas.NewSweep) -> Response:
     return json_answer(schemas.sweep_answer(view), 201, {"Location": f"{SWEEPS}/{view.sweep.sweep_id}"})
 
 
-@OPERATIONS.add("GET", SWEEPS, "List my sweeps, newest first", {200: schemas.SweepsAnswer}, query=schemas.SweepsQuery)
+@OPERATIONS.get(SWEEPS, "List my sweeps, newest first", schemas.SweepsAnswer)
 def list_sweeps(request: Request, params: schemas.SweepsQuery) -> Response:
-    page, cursor = sweeps_of(request).page(user_of(request), cursor=params.cursor or "", limit=params.limit)
+    page, cursor = sweeps_of(request).page(user_of(request), cursor=params.cursor, limit=params.limit)
     listed = [schemas.describe_sweep(sweep, counts) for sweep, counts in page]
     return json_answer(schemas.SweepsAnswer(sweeps=listed, next_cursor=cursor))
 
 
-@OPERATIONS.add(
-    "GET",
-    _SWEEP,
-    "Get a sweep as a table",
-    {200: schemas.SweepAnswer},
-    version_fields=("name", "tags", "has_ended"),
-)
-def get_sweep(request: Request) -> Response:
-    return json_answer(schemas.sweep_answer(sweeps_of(request).view(user_of(request), request.path_params["sweep_id"])))
+@OPERATIONS.get(_SWEEP, "Get a sweep as a table", schemas.SweepAnswer, version_fields=("name", "tags", "has_ended"))
+def get_sweep(request: Request, sweep_id: str) -> Response:
+    return json_answer(schemas.sweep_answer(sweeps_of(request).view(user_of(request), sweep_id)))
 
 
-@OPERATIONS.add("GET", f"{_SWEEP}/table.csv", "Get the table of a sweep as CSV", {200: ("text/csv",)})
-def get_sweep_table(request: Request) -> Response:
-    view = sweeps_of(request).view(user_of(request), request.path_params["sweep_id"])
+@OPERATIONS.get(f"{_SWEEP}/table.csv", "Get the table of a sweep as CSV", ("text/csv",))
+def get_sweep_table(request: Request, sweep_id: str) -> Response:
+    view = sweeps_of(request).view(user_of(request), sweep_id)
     return schemas.csv_answer(schemas.table_of(view.rows), f"sweep-{view.sweep.sweep_id[:8]}.csv")
 
 
-@OPERATIONS.add(
-    "POST", f"{_SWEEP}/cancel", "Cancel the jobs of a sweep, and submit no more", {200: schemas.SweepAnswer}
-)
-def cancel_sweep(request: Request) -> Response:
-    return json_answer(
-        schemas.sweep_answer(sweeps_of(request).cancel(user_of(request), request.path_params["sweep_id"]))
-    )
+@OPERATIONS.post(f"{_SWEEP}/cancel", "Cancel the jobs of a sweep, and submit no more", schemas.SweepAnswer)
+def cancel_sweep(request: Request, sweep_id: str) -> Response:
+    return json_answer(schemas.sweep_answer(sweeps_of(request).cancel(user_of(request), sweep_id)))
 
 
-@OPERATIONS.add("DELETE", _SWEEP, "Delete a sweep; its jobs stay", {204: None})
-def delete_sweep(request: Request) -> Response:
-    sweeps_of(request).delete(user_of(request), request.path_params["sweep_id"])
-    return Response(status_code=204)
+@OPERATIONS.delete(_SWEEP, "Delete a sweep; its jobs stay")
+def delete_sweep(request: Request, sweep_id: str) -> None:
+    sweeps_of(request).delete(user_of(request), sweep_id)

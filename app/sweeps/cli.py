@@ -7,27 +7,27 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.kit.cli.command import EPILOG
 from app.kit.cli.document_files import read_text
-from app.kit.cli.service_options import AsJson, Url, token, url_of
+from app.kit.cli.service_commands import ServiceCommands
+from app.kit.cli.service_options import AsJson, token
 from app.kit.cli.tables import print_lines, print_record
 from app.kit.errors import BadRequest
 from app.kit.text.json_values import JsonObject
 
 if TYPE_CHECKING:
+    from app.conversion.client import ConversionClient
     from app.sweeps.client import SweepsClient
 
 SweepId = Annotated[str, typer.Argument(metavar="ID", help="Id of the sweep, as `list` shows it.")]
-commands = typer.Typer(
+commands = ServiceCommands(
+    "app.sweeps.client:SweepsClient",
     help="Convert models with several sets of options each, and see the results side by side.",
-    no_args_is_help=True,
-    epilog=EPILOG,
 )
 
 
 @commands.command()
 def start(
-    context: typer.Context,
+    client: SweepsClient,
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="YAML file with name, models (model, images) and options.")
     ],
@@ -35,48 +35,46 @@ def start(
         bool, typer.Option("--no-cache", help="Run every stage, even if its result is in the cache.")
     ] = False,
     as_json: AsJson = False,
-    url: Url = None,
 ) -> None:
     """Upload the models and images of the file, and convert each model with each set of options."""
+    from app.conversion.client import ConversionClient
+
     document = _document(file)
-    with _open_client(context, url) as client:
-        models = [_upload(context, url, file.parent, each) for each in document["models"]]
-        options = [{"name": name, "options": values or {}} for name, values in document["options"].items()]
-        sweep = client.create(models, options, name=str(document.get("name", file.stem)), no_cache=no_cache)
-    print_record(sweep, f"Sweep {sweep['sweep_id']} has started. Jobs: {len(sweep['rows'])}.", as_json=as_json)
+    with ConversionClient(client.url, token=token()) as conversion:
+        models = [_upload(conversion, file.parent, each) for each in document["models"]]
+    options = [{"name": name, "options": values or {}} for name, values in document["options"].items()]
+    sweep = client.create(models, options, name=str(document.get("name", file.stem)), no_cache=no_cache)
+    text = f"Sweep {sweep['sweep_id']} has started. Jobs: {len(sweep['rows'])}."
+    print_record(sweep, f"{text} `modelmill sweeps show {sweep['sweep_id']}` shows its table.", as_json=as_json)
 
 
 @commands.command("list")
-def list_sweeps(context: typer.Context, as_json: AsJson = False, url: Url = None) -> None:
+def list_sweeps(client: SweepsClient, as_json: AsJson = False) -> None:
     """List my sweeps, newest first."""
-    with _open_client(context, url) as client:
-        sweeps = client.sweeps()
+    sweeps = client.sweeps()
     print_lines(sweeps, _format_sweep, "There are no sweeps.", as_json=as_json)
 
 
 @commands.command()
 def show(
-    context: typer.Context,
+    client: SweepsClient,
     sweep: SweepId,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
     as_json: AsJson = False,
-    url: Url = None,
 ) -> None:
     """Show the table of a sweep. * marks the jobs that no other job of the same model beats in both quality and
     size."""
-    with _open_client(context, url) as client:
-        if as_csv:
-            typer.echo(client.table(sweep), nl=False)
-            return
-        view = client.sweep(sweep)
+    if as_csv:
+        typer.echo(client.table(sweep), nl=False)
+        return
+    view = client.sweep(sweep)
     print_record(view, "\n".join(map(_format_row, view["rows"])), as_json=as_json)
 
 
 @commands.command()
-def cancel(context: typer.Context, sweep: SweepId, as_json: AsJson = False, url: Url = None) -> None:
+def cancel(client: SweepsClient, sweep: SweepId, as_json: AsJson = False) -> None:
     """Cancel the jobs of a sweep, and submit no more."""
-    with _open_client(context, url) as client:
-        view = client.cancel(sweep)
+    view = client.cancel(sweep)
     print_record(view, f"{sweep} is cancelled.", as_json=as_json)
 
 
@@ -122,19 +120,12 @@ def _are_options(given: Any) -> bool:
     return isinstance(given, dict) and all(value is None or isinstance(value, dict) for value in given.values())
 
 
-def _upload(context: typer.Context, url: str | None, folder: Path, each: JsonObject) -> JsonObject:
+def _upload(client: ConversionClient, folder: Path, each: JsonObject) -> JsonObject:
     from app.conversion.cli.conversion import bundled, packed, require_model
-    from app.conversion.cli.service import client_of
 
     model, samples = folder / str(each["model"]), folder / str(each["images"])
     require_model(model)
-    with client_of(context, url) as client, bundled(model) as whole, packed([samples]) as pictures:
+    with bundled(model) as whole, packed([samples]) as pictures:
         keys = client.upload(whole, pictures)
     name, options = str(each.get("name", model.stem)), dict(each.get("options") or {})
     return {"name": name, "model_key": keys["model_key"], "quant_key": keys["quant_key"], "options": options}
-
-
-def _open_client(context: typer.Context, url: str | None) -> SweepsClient:
-    from app.sweeps.client import SweepsClient
-
-    return SweepsClient(url_of(context, url), token=token())

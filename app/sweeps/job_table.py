@@ -36,7 +36,8 @@ def differences(jobs: Sequence[JobRecord]) -> Mapping[int, str]:
     for positions in of_model.values():
         rows = option_rows([jobs[position].options for position in positions])
         for column, position in enumerate(positions):
-            values = [(row.name.rpartition(".")[2], row.values[column]) for row in rows]
+            unused = "" if jobs[position].options.quantization.is_by_method else "quantization.method"
+            values = [(row.name.rpartition(".")[2], row.values[column]) for row in rows if row.name != unused]
             texts_of_options = [
                 f"{name} {_to_text(value)}" for name, value in values if value not in (None, "", [], {})
             ]

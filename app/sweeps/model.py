@@ -9,6 +9,8 @@ from typing import Any
 
 from pydantic import ConfigDict
 
+from app.kit.text.json_values import JsonObject
+
 BEFORE_VARIANT = " · "
 """Separates model and options in the names of its jobs."""
 
@@ -86,7 +88,7 @@ class RowAnswer:
     """Whether its job waits for a worker of the stage that its status names."""
 
 
-def merge_values(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
+def merge_values(base: Mapping[str, Any], change: Mapping[str, Any]) -> JsonObject:
     """Returns the base with the values of the change, part by part."""
     whole = dict(base)
     for name, value in change.items():

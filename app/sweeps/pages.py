@@ -40,7 +40,7 @@ PAGE = "/ui/sweeps"
 SHOWN = 50
 JOBS_SHOWN = 30
 MAX_READ = 2000
-Method = Literal["minmax", "percentile", "entropy"]
+Method = Literal["minmax", "percentile", "entropy", "best"]
 Scale = Literal["channel", "tensor"]
 
 
@@ -62,7 +62,7 @@ class SweepForm(BaseModel):
 
 def sweeps(request: Request) -> Response:
     params = query(request, SweepListQuery)
-    page, older = sweeps_of(request).page(user_of(request), cursor=params.cursor or "", limit=SHOWN)
+    page, older = sweeps_of(request).page(user_of(request), cursor=params.cursor, limit=SHOWN)
     return render(request, "sweeps/sweeps.html", area="sweeps", sweeps=page, older=older, note=params.note)
 
 

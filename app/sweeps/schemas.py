@@ -11,9 +11,11 @@ from starlette.responses import Response
 from app.conversion.options import Options
 from app.conversion.schemas import Key, Tag
 from app.conversion.service.batches import BatchModel, Variant
+from app.kit.text.json_values import JsonObject
 from app.kit.text.plain_text import csv_text
 from app.kit.web.described_type import DescribedType
-from app.kit.web.http import CSV, answer_of, text_file
+from app.kit.web.downloads import CSV, text_file
+from app.kit.web.http import answer_of
 from app.kit.web.strict import TEXT, Strict
 from app.sweeps.model import RowAnswer, Sweep
 from app.sweeps.service import SweepView
@@ -28,14 +30,14 @@ class ModelBody(Strict):
     """Name of the model in the rows of the table."""
     model_key: Key
     quant_key: Key
-    options: Annotated[dict[str, Any], DescribedType(Options)] = Field(default_factory=dict)
+    options: Annotated[JsonObject, DescribedType(Options)] = Field(default_factory=dict)
     """Options that all jobs of this model share."""
 
 
 class VariantBody(Strict):
     name: Name
     """Name of the set of options in the rows of the table."""
-    options: Annotated[dict[str, Any], DescribedType(Options)] = Field(default_factory=dict)
+    options: Annotated[JsonObject, DescribedType(Options)] = Field(default_factory=dict)
     """Changes of the options of each model; nested objects are merged."""
 
 

@@ -19,6 +19,7 @@ from app.conversion.service.submissions import Submission
 from app.kit.clock import from_text, now, to_text
 from app.kit.errors import BadInput, ModelmillError, NotFound
 from app.kit.sql import Database
+from app.kit.sql.pages import cut_page, read_cursor
 from app.kit.text.json_values import JsonObject
 from app.sweeps import store
 from app.sweeps.errors import SweepNotFound, SweepTooLarge, TooManySweeps
@@ -127,15 +128,15 @@ class Sweeps:
         return view.sweep.sweep_id
 
     def page(
-        self, owner: str, *, cursor: str = "", limit: int
+        self, owner: str, *, cursor: str | None = None, limit: int
     ) -> tuple[list[tuple[Sweep, dict[str, int]]], str | None]:
         """Returns sweeps, the newest first, each with the number of its jobs by state; and the cursor of the next
         page."""
         with self.database.read() as conn:
-            sweeps = store.page(conn, owner, before=cursor, limit=limit + 1)
+            rows = store.page(conn, owner, before=read_cursor(cursor, " "), limit=limit + 1)
+            sweeps, following = cut_page(rows, limit, lambda sweep: (sweep.created_at, sweep.sweep_id), " ")
             counts = store.states(conn, [sweep.sweep_id for sweep in sweeps])
-        more = f"{sweeps[limit - 1].created_at} {sweeps[limit - 1].sweep_id}" if len(sweeps) > limit else None
-        return [(sweep, counts[sweep.sweep_id]) for sweep in sweeps[:limit]], more
+        return [(sweep, counts[sweep.sweep_id]) for sweep in sweeps], following
 
     def view(self, owner: str, sweep_id: str) -> SweepView:
         """Returns a sweep with its table.

@@ -64,17 +64,16 @@ def get(conn: Connection, owner: str, sweep_id: str) -> Sweep | None:
     return first(conn, sa.select(sweeps).where(*where), _sweep_of)
 
 
-def page(conn: Connection, owner: str, *, before: str, limit: int) -> list[Sweep]:
+def page(conn: Connection, owner: str, *, before: tuple[str, str] | None, limit: int) -> list[Sweep]:
     """Returns sweeps, the newest first.
 
     Args:
-        before: `created_at sweep_id` of the last one before; empty for the first page.
+        before: created_at and sweep_id of the last one before; None for the first page.
     """
     c = sweeps.c
     query = sa.select(sweeps).where(c.user_name == owner)
-    if before:
-        created_at, _, sweep_id = before.partition(" ")
-        query = query.where(sa.tuple_(c.created_at, c.sweep_id) < sa.tuple_(*map(sa.literal, (created_at, sweep_id))))
+    if before is not None:
+        query = query.where(sa.tuple_(c.created_at, c.sweep_id) < sa.tuple_(*map(sa.literal, before)))
     return [_sweep_of(row) for row in conn.execute(query.order_by(c.created_at.desc(), c.sweep_id.desc()).limit(limit))]
 
 

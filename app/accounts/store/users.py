@@ -12,22 +12,14 @@ from sqlalchemy import Connection
 from app.accounts.model import AuditEntry, Role, User
 from app.accounts.store.tables import api_tokens, audit, users
 from app.accounts.store.tokens import token_holds
-from app.kit.sql.rows import count_rows, first, from_row, insert_into, row_of
+from app.kit.sql.rows import count_rows, first, from_row, insert_new, row_of
 
 _IS_ADMIN = sa.and_(users.c.role == Role.ADMIN.value, users.c.is_enabled)
 
 
 def add_user(conn: Connection, user: User) -> bool:
     """False when there is one of this name already."""
-    return (
-        conn.execute(
-            insert_into(conn, users)
-            .values(row_of(users, user, role=user.role.value))
-            .on_conflict_do_nothing()
-            .returning(users.c.name)
-        ).first()
-        is not None
-    )
+    return insert_new(conn, users, row_of(users, user, role=user.role.value))
 
 
 def lock_user(conn: Connection, name: str) -> User | None:

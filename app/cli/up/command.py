@@ -44,7 +44,12 @@ def up(
         typer.Option(min=0, max=WORKERS_MAX, help="Number of jobs that may be in the BIE stage at the same time."),
     ] = None,
     sample: Annotated[
-        bool, typer.Option("--sample/--no-sample", help="Convert the bundled sample after the start.")
+        bool,
+        typer.Option(
+            "--sample/--no-sample",
+            help="Convert the bundled sample after the start; with --train, also install what its training needs: "
+            "PyTorch and scikit-learn.",
+        ),
     ] = False,
     once: Annotated[
         bool, typer.Option("--once", help="Stop after the sample, with exit code 0 if it was converted and 1 if not.")
@@ -63,6 +68,8 @@ def up(
 
     if train:
         require_ray()
+        if sample:
+            require_sample()
     plan = _plan(host, port, data_dir, workers if bie_workers is None else f"{workers},bie={bie_workers}", grace)
     if sample or once:
         _require_token(settings_in(plan.data.root, plan.host))
@@ -106,6 +113,19 @@ def require_ray() -> None:
         )
     if not ensure_extra("train", "ray"):
         raise CannotStart("--train needs Ray, which could not be installed", hint="pip install 'modelmill[train]'")
+
+
+def require_sample() -> None:
+    """Installs what the bundled sample needs to be trained, if it is missing.
+
+    Raises:
+        CannotStart: It cannot be installed.
+    """
+    if not all(ensure_extra("sample", module) for module in ("torch", "sklearn")):
+        raise CannotStart(
+            "the sample needs PyTorch and scikit-learn to be trained, which could not be installed",
+            hint="pip install 'modelmill[sample]', or start without --sample.",
+        )
 
 
 def _require_token(settings: Settings) -> None:

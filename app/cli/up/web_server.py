@@ -11,6 +11,7 @@ from typing import Any
 
 import uvicorn
 
+from app.kit.network.keep_alive import KEEP_ALIVE_S
 from app.kit.process import own_process
 from app.main import create_app, prepare
 from app.standalone.preloaded_parent import exit_code, fork_to_run
@@ -47,6 +48,7 @@ def configure(host: str, port: int) -> uvicorn.Config:
         host=host,
         port=port,
         timeout_graceful_shutdown=GRACE_S,
+        timeout_keep_alive=KEEP_ALIVE_S,
         access_log=False,
         server_header=False,
         log_config=None,  # the application's logging is used: another set-up before would write to shared memory

@@ -10,9 +10,10 @@ from app.conversion.intake.entry_points import ConvertRequest
 from app.exchange.converters.messages import first_line
 from app.exchange.errors import BadSource
 from app.kit.errors import ExtraMissing
+from app.kit.text.json_values import JsonObject
 
 
-def convert(request: ConvertRequest, _progress: Any) -> dict[str, Any]:
+def convert(request: ConvertRequest, _progress: Any) -> JsonObject:
     """Convert an exported program to ONNX with its weights inside.
 
     Raises:

@@ -11,11 +11,12 @@ from app.conversion.intake.entry_points import ConvertRequest
 from app.exchange.converters.messages import first_line
 from app.exchange.errors import BadSource
 from app.kit.errors import ExtraMissing
+from app.kit.text.json_values import JsonObject
 
 OPSET = 17
 
 
-def convert(request: ConvertRequest, _progress: Any) -> dict[str, Any]:
+def convert(request: ConvertRequest, _progress: Any) -> JsonObject:
     """Convert a TFLite model to ONNX; a quantized one to the float model that it represents.
 
     Raises:

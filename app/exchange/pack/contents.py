@@ -26,6 +26,7 @@ from app.inference.preprocessing import Preprocessor, axis_order, input_layout
 from app.inference.runtimes import npu_layout
 from app.inference.runtimes.sessions import HostModel, numeric_outputs, open_session, run
 from app.kit.errors import ModelmillError
+from app.kit.text.json_values import JsonObject
 
 TESTS = 3
 PICTURE_BYTES_MAX = 64 << 20
@@ -38,7 +39,7 @@ Array = npt.NDArray[Any]
 RunModel = Any
 
 
-def build(request: PackRequest, progress: Any) -> dict[str, Any]:
+def build(request: PackRequest, progress: Any) -> JsonObject:
     """Create everything but the NEF and pack.json.
 
     Returns:
@@ -159,7 +160,7 @@ def _test(
     picture: Array | None,
     outputs: Mapping[str, Array],
     limits: _Limits,
-) -> dict[str, Any]:
+) -> JsonObject:
     own = folder / "tests" / str(number)
     own.mkdir(parents=True)
     np.savez(own / "input.npz", **dict[str, Any](arrays))
@@ -177,7 +178,7 @@ def _test(
     }
 
 
-def _describe_decoder(folder: Path, specs: list[InputSpec], outputs: Mapping[str, Array]) -> dict[str, Any]:
+def _describe_decoder(folder: Path, specs: list[InputSpec], outputs: Mapping[str, Array]) -> JsonObject:
     """Describes how the outputs are read, as far as their shapes show it."""
     ports = [OutputSpec(name, values.shape, values) for name, values in outputs.items()]
     try:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from app.conversion.intake.entry_points import PackedSamples
+from app.kit.text.json_values import JsonObject
 
 
 class PackRequest(PackedSamples):
@@ -13,5 +12,5 @@ class PackRequest(PackedSamples):
     nef: str
     onnx: str
     """The float model."""
-    options: dict[str, Any]
+    options: JsonObject
     """Options as JSON."""

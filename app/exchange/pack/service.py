@@ -1,19 +1,14 @@
-"""The operations on packs: create one, store the reports of devices."""
+"""The creation of packs."""
 
 from __future__ import annotations
 
 import json
 import shutil
 import tempfile
-import time
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
-
-import redis
 
 from app.conversion import object_keys
 from app.conversion.intake.entry_points import EntryPoint
@@ -21,16 +16,12 @@ from app.conversion.model import JobRecord, Stage, Status
 from app.conversion.service import Conversion
 from app.conversion.service.intake_sandbox import aborts_refused
 from app.exchange.errors import NothingToExport
+from app.exchange.pack.device_results import DeviceResults
 from app.exchange.pack.requests import PackRequest
-from app.kit.objects.signed_urls import sign, verify
 from app.kit.text.json_values import JsonObject
 from app.settings import Settings
 
 BUILD = EntryPoint[PackRequest, JsonObject]("app.exchange.pack.contents:build")
-METHOD = "PACK"
-"""Purpose for which tokens are signed, so that they give access to nothing else."""
-KEPT = 100
-"""Results stored for one job; further ones replace the oldest."""
 README = """\
 {name}, converted by Modelmill (job {job_id}).
 
@@ -43,23 +34,11 @@ smoke.py             runs the tests: {how}. `python smoke.py --report` tells the
 """
 
 
-@dataclass(frozen=True)
-class DeviceResult:
-    """A device's report on a pack."""
-
-    is_pass: bool
-    latency_ms: float
-    host: str
-    message: str
-    at: str
-    """When it was received, ISO 8601."""
-
-
 class Packs:
-    def __init__(self, settings: Settings, conversion: Conversion, client: redis.Redis) -> None:
+    def __init__(self, settings: Settings, conversion: Conversion) -> None:
         self._settings = settings
         self._conversion = conversion
-        self._redis = client
+        self.device_results = DeviceResults(settings, conversion.jobs)
 
     @contextmanager
     def built(self, user: str, job_id: str, *, url: str) -> Iterator[Path]:
@@ -98,30 +77,6 @@ class Packs:
             shutil.rmtree(folder, ignore_errors=True)
             raise
 
-    def take(self, job_id: str, token: str, result: DeviceResult) -> None:
-        """Stores a device's result.
-
-        Raises:
-            BadSignature, UrlExpired: The token is not valid.
-        """
-        expires, _, signature = token.partition(".")
-        verify(self._secret, METHOD, job_id, expires, signature, time.time())
-        with self._redis.pipeline(transaction=True) as pipe:
-            pipe.lpush(_build_key(job_id), json.dumps(asdict(result)))
-            pipe.ltrim(_build_key(job_id), 0, KEPT - 1)
-            pipe.expire(_build_key(job_id), self._settings.record_ttl_s)
-            pipe.execute()
-
-    def results(self, user: str, job_id: str) -> list[DeviceResult]:
-        """Returns the results of devices, the newest first.
-
-        Raises:
-            JobNotFound: The user has no such job.
-        """
-        self._conversion.jobs.known(job_id, user)
-        texts: Any = self._redis.lrange(_build_key(job_id), 0, -1)
-        return [DeviceResult(**json.loads(text)) for text in texts]
-
     def _make_contents(self, record: JobRecord, folder: Path, contents: Path) -> JsonObject:
         """Creates everything else in the sandbox, and returns its entries of the manifest."""
         get = self._conversion.jobs.objects.get_file
@@ -142,10 +97,9 @@ class Packs:
             return intake.run(BUILD, request, folder)
 
     def _manifest(self, record: JobRecord, url: str) -> JsonObject:
-        expires = int(time.time()) + self._settings.record_ttl_s
         report = {
             "url": f"{url.rstrip('/')}/device-results/{record.job_id}",
-            "token": f"{expires}.{sign(self._secret, METHOD, record.job_id, expires)}",
+            "token": self.device_results.make_token(record.job_id),
         }
         return {
             "format": "modelmill-pack",
@@ -158,10 +112,6 @@ class Packs:
             "report": report if url else None,
         }
 
-    @property
-    def _secret(self) -> str:
-        return self._settings.secret_key.get_secret_value()
-
 
 def _is_host(record: JobRecord) -> bool:
     return record.options.toolchain.value == "host"
@@ -173,7 +123,3 @@ def _zip(contents: Path, target: Path) -> Path:
             if path.is_file():
                 archive.write(path, path.relative_to(contents))
     return target
-
-
-def _build_key(job_id: str) -> str:
-    return f"device_results:{job_id}"

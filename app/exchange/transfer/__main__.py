@@ -11,6 +11,7 @@ from typing import Any
 from app.exchange.model import Kind, read_source, read_target
 from app.exchange.transfer.protocol import Access, Fetched, Progress, tell
 from app.kit.errors import ModelmillError
+from app.kit.text.json_values import JsonObject
 
 
 def main() -> int:
@@ -22,13 +23,13 @@ def main() -> int:
     return 0
 
 
-def _read_access(request: dict[str, Any]) -> Access:
-    given: dict[str, Any] = request["access"]
+def _read_access(request: JsonObject) -> Access:
+    given: JsonObject = request["access"]
     lists: dict[str, Any] = {name: tuple(value) for name, value in given.items() if isinstance(value, list)}
     return Access(**given | lists)
 
 
-def _fetch(request: dict[str, Any]) -> dict[str, Any]:
+def _fetch(request: JsonObject) -> JsonObject:
     source, folder, access = read_source(request["place"]), Path(request["folder"]), _read_access(request)
     progress = Progress(request["max_bytes"])
     fetched = _fetch_kind(source.kind)(source, folder, access, progress)
@@ -42,7 +43,7 @@ def _fetch_kind(kind: Kind) -> Any:
     return modules[kind].fetch
 
 
-def _push(request: dict[str, Any]) -> dict[str, Any]:
+def _push(request: JsonObject) -> JsonObject:
     from app.exchange.transfer import hub, mlflow_server
 
     target, access, facts = read_target(request["place"]), _read_access(request), request["facts"]

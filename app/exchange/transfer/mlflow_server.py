@@ -12,6 +12,7 @@ from app.exchange.model import ENDINGS, Kind, Source, Target
 from app.exchange.transfer.model_card import model_card
 from app.exchange.transfer.protocol import Access, Fetched, Progress
 from app.kit.errors import ExtraMissing
+from app.kit.text.json_values import JsonObject
 
 MAX_FILES = 1000
 WRAPPERS = frozenset({"runs", "models"})
@@ -108,7 +109,7 @@ def _build_tags(facts: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def _build_parameters(facts: Mapping[str, Any]) -> dict[str, Any]:
+def _build_parameters(facts: Mapping[str, Any]) -> JsonObject:
     return {
         "toolchain": facts["toolchain"],
         **({"platform": facts["platform"]} if facts["platform"] else {}),

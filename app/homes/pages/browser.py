@@ -87,7 +87,9 @@ def _show(request: Request, location: HomePath) -> Response:
     if entry.kind is Kind.FOLDER:
         return folder_page(request, home, location)
     if entry.kind is not Kind.FILE:
-        return RedirectResponse(url_of(_get_parent(location)), status_code=303)
+        return RedirectResponse(
+            url_of(HomePath(location.inner.rpartition("/")[0], location.is_common)), status_code=303
+        )
     row = row_of(home, location, entry)
     return render(
         request,
@@ -172,10 +174,6 @@ def name_before(inner: str) -> str:
     name = inner.rpartition("/")[2]
     is_stamped = inner == f"{TRASHED_FILES}/{name}" and removed_at(name) is not None
     return name.partition("-")[2] if is_stamped else name
-
-
-def _get_parent(location: HomePath) -> HomePath:
-    return HomePath(location.inner.rpartition("/")[0], location.is_common)
 
 
 def _get_top(inner: str) -> str:

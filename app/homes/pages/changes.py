@@ -103,7 +103,7 @@ def move_page(request: Request, error: ModelmillError | None = None, sent: schem
         name=sent.name if sent else name_before(source),
         here=f"{DATA}/move",
         folders=[(entry.name, _choose(source, entry.path)) for entry in below],
-        tops=_list_tops(source),
+        tops=[(name, _choose(source, name)) for name in KEPT],
         ways=[
             (crumb.name, _choose(source, "/".join(folder.split("/")[: place + 1])))
             for place, crumb in enumerate(crumbs_of(HomePath(folder)))
@@ -124,10 +124,6 @@ def _choose_target(home: Home, source: str, to: str) -> str:
 
 def _choose(source: str, folder: str) -> str:
     return with_query(f"{DATA}/move", path=source, to=folder)
-
-
-def _list_tops(source: str) -> list[tuple[str, str]]:
-    return [(name, _choose(source, name)) for name in KEPT]
 
 
 @with_form(schemas.MoveForm)

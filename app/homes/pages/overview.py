@@ -19,7 +19,6 @@ from app.homes.access import Home, home_of
 from app.homes.home_paths import HomePath
 from app.homes.model import CODE, COMMON, DATASETS, JOBS, MODELS, TMP, TRASH
 from app.homes.pages.urls import DATA, url_of
-from app.homes.service import FolderTimes, SftpFacts
 from app.kit.errors import ModelmillError
 from app.kit.web.templates import TemplateContext, render
 
@@ -72,12 +71,8 @@ def _build_sftp(request: Request, home: Home) -> TemplateContext:
         "sftp": facts,
         "keys": [_describe_key(text, tokens.get(facts.key_tokens.get(text, ""))) for text in facts.keys or ()],
         "password_token": tokens.get(facts.password_token or ""),
-        "command": _build_command(facts),
+        "command": f"sftp -P {facts.endpoint.port} {facts.endpoint.username}@{facts.endpoint.host}",
     }
-
-
-def _build_command(facts: SftpFacts) -> str:
-    return f"sftp -P {facts.endpoint.port} {facts.endpoint.username}@{facts.endpoint.host}"
 
 
 def _build_folders(home: Home) -> TemplateContext:
@@ -102,12 +97,8 @@ def _build_retention(home: Home) -> TemplateContext:
         "trash_days": _to_days(retention.trash_after),
         "purge_days": _to_days(retention.purge_after),
         "jobs": [(folder, url_of(home.locate(folder.path))) for folder in times[:JOBS_SHOWN]],
-        "more_jobs": _count_rest(times),
+        "more_jobs": max(0, len(times) - JOBS_SHOWN),
     }
-
-
-def _count_rest(times: list[FolderTimes]) -> int:
-    return max(0, len(times) - JOBS_SHOWN)
 
 
 def _to_days(span: timedelta) -> int | float:

@@ -27,8 +27,7 @@ KEYS = f"{DATA}/ssh-keys"
 USER_PASSWORD = user_pages.PAGE + "/{name}/sftp-password"
 
 
-class PasswordsDiffer(BadInput):
-    code = "PASSWORDS_DIFFER"
+class PasswordsDiffer(BadInput, code="PASSWORDS_DIFFER"): ...
 
 
 def confirm_reset(request: Request) -> Response:

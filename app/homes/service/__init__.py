@@ -10,7 +10,7 @@ from app.homes.errors import HomeMissing, disk_errors
 from app.homes.files import HomeFiles
 from app.homes.model import USERS, HomesOptions, Kind
 from app.homes.path_rules import PathRules
-from app.homes.retention import Folders, FolderTimes, RetentionSweeper
+from app.homes.retention import Folders, RetentionSweeper
 from app.homes.rooted_directory import RootedDirectory
 from app.homes.service.outbox import Outbox, listener
 from app.homes.service.sftp_accounts import SftpAccounts, SftpFacts

@@ -14,20 +14,15 @@ EMBEDDED = "embedded"
 """The identity of the built-in server."""
 
 
-class SftpUnavailable(Unavailable):
+class SftpUnavailable(Unavailable, code="DOOR_UNAVAILABLE"):
     """The SFTP server does not answer, or not correctly; a later retry can help."""
 
-    code = "DOOR_UNAVAILABLE"
+
+class SftpAccountMissing(NotFound, code="DOOR_ACCOUNT_NOT_FOUND"): ...
 
 
-class SftpAccountMissing(NotFound):
-    code = "DOOR_ACCOUNT_NOT_FOUND"
-
-
-class SftpOff(NotFound):
+class SftpOff(NotFound, code="DOOR_OFF"):
     """This installation has no SFTP."""
-
-    code = "DOOR_OFF"
 
 
 @dataclass(frozen=True)

@@ -24,12 +24,10 @@ MIN_RSA_CHARS = 370
 _HASHER = PasswordHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)
 
 
-class BadSftpPassword(BadInput):
-    code = "BAD_DOOR_PASSWORD"
+class BadSftpPassword(BadInput, code="BAD_DOOR_PASSWORD"): ...
 
 
-class BadPublicKey(BadInput):
-    code = "BAD_PUBLIC_KEY"
+class BadPublicKey(BadInput, code="BAD_PUBLIC_KEY"): ...
 
 
 def new_one_time_password() -> str:

@@ -21,6 +21,7 @@ import httpx
 from app.homes.model import JOBS, KEPT, TMP, TRASH, Quota
 from app.homes.sftp.backend import NO_QUOTA, SftpEndpoint, SftpUnavailable, no_account
 from app.homes.sftp.credentials import hash_password
+from app.kit.text.json_values import JsonObject
 
 READ_RIGHTS = ("list", "download")
 CLEAR_RIGHTS = (*READ_RIGHTS, "delete")
@@ -130,17 +131,17 @@ class SftpgoBackend:
         prints = [key.get("fingerprint", "") for key in ssh.get("host_keys") or []]
         return SftpEndpoint(self.options.host, self.options.port, user, prints[0] if prints else "")
 
-    def _build_user(self, user: str) -> dict[str, Any]:
+    def _build_user(self, user: str) -> JsonObject:
         answer = self._request("GET", _build_path(user), accepted=(404,))
         if answer.status_code == httpx.codes.NOT_FOUND:
             raise no_account(user)
-        account: dict[str, Any] = answer.json()
+        account: JsonObject = answer.json()
         account.pop("password", None)
         if _is_former(account.get("permissions") or {}):
             account["permissions"] = PERMISSIONS
         return account
 
-    def _put(self, user: str, body: dict[str, Any], *, disconnect: bool = False) -> None:
+    def _put(self, user: str, body: JsonObject, *, disconnect: bool = False) -> None:
         params = {"disconnect": 1} if disconnect else None
         if self._request("PUT", _build_path(user), json=body, params=params, accepted=(404,)).status_code == 404:
             raise no_account(user)

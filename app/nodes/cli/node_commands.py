@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.kit.access import words_of
-from app.kit.cli.command import EPILOG
-from app.kit.cli.service_options import Administrators, Allowed, AsJson, Everybody, Url, token, url_of
+from app.kit.cli.service_commands import ServiceCommands
+from app.kit.cli.service_options import Administrators, Allowed, AsJson, Everybody
 from app.kit.cli.tables import print_lines, print_record
 from app.kit.clock import age
 from app.kit.errors import BadInput
@@ -23,17 +23,10 @@ from app.kit.text.labels import text_of
 if TYPE_CHECKING:
     from app.nodes.client import NodesClient
 
-commands = typer.Typer(
+commands = ServiceCommands(
+    "app.nodes.client:NodesClient",
     help="The machines that run models: list, add, remove. `modelmill node` is the program that runs on each of them.",
-    no_args_is_help=True,
-    epilog=EPILOG,
 )
-
-
-def client_of(context: typer.Context, url: str | None) -> NodesClient:
-    from app.nodes.client import NodesClient
-
-    return NodesClient(url_of(context, url), token=token())
 
 
 PROBLEMS = {
@@ -48,21 +41,19 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the node.")]
 
 @commands.command("list")
 def list_nodes(
-    context: typer.Context,
+    client: NodesClient,
     selector: Annotated[str, typer.Option(metavar="KEY=VALUE,…", help="Only nodes with these labels.")] = "",
     as_json: AsJson = False,
-    url: Url = None,
 ) -> None:
     """List all nodes, by name, with the number of workers."""
-    with client_of(context, url) as client:
-        nodes = client.nodes(selector)
+    nodes = client.nodes(selector)
     nothing = "There are no nodes. `modelmill nodes add NAME` adds one."
     print_lines(nodes, partial(_format_node, now=datetime.now(UTC)), nothing, as_json=as_json)
 
 
 @commands.command()
 def add(
-    context: typer.Context,
+    client: NodesClient,
     name: Name,
     side: Annotated[
         str, typer.Option(metavar="edge|cloud|host", help="Whether it is an edge node, a cloud node, or both (host).")
@@ -71,13 +62,11 @@ def add(
         bool, typer.Option("--replace", help="Give a new token to an existing node; the old one becomes invalid.")
     ] = False,
     as_json: AsJson = False,
-    url: Url = None,
 ) -> None:
     """Add a node, and print its token, which is shown only once."""
     if side not in SIDES:
         raise BadInput(f"{side!r} is no side.", hint=f"It is one of {', '.join(SIDES)}.")
-    with client_of(context, url) as client:
-        registered = client.register(name, side, replace=replace)
+    registered = client.register(name, side, replace=replace)
     if as_json:
         typer.echo(json.dumps(registered, indent=2))
         return
@@ -89,13 +78,12 @@ def add(
 
 @commands.command()
 def label(
-    context: typer.Context,
+    client: NodesClient,
     name: Name,
     changes: Annotated[
         list[str] | None, typer.Argument(metavar="[KEY=VALUE|KEY-]…", help="Labels to set; KEY- removes a label.")
     ] = None,
     as_json: AsJson = False,
-    url: Url = None,
 ) -> None:
     """Change the labels of a node, by which services and job sets select it. Without labels: print the current ones."""
     pairs = [(*change.partition("="), change) for change in changes or ()]
@@ -103,19 +91,18 @@ def label(
     if unfit is not None:
         raise BadInput(f"{unfit!r} is no label.", hint="Give KEY=VALUE, or KEY- to remove one.")
     removed = {key.removesuffix("-") for key, mark, _, _ in pairs if not mark}
-    with client_of(context, url) as client:
-        before = client.node(name)["labels"]
-        added = {key: value for key, mark, value, _ in pairs if mark}
-        labels = {key: value for key, value in {**before, **added}.items() if key not in removed}
-        if labels != before:
-            labels = client.put_labels(name, labels)
+    before = client.node(name)["labels"]
+    added = {key: value for key, mark, value, _ in pairs if mark}
+    labels = {key: value for key, value in {**before, **added}.items() if key not in removed}
+    if labels != before:
+        labels = client.put_labels(name, labels)
     if labels or as_json:
         print_record(labels, "\n".join(f"{key}={value}" for key, value in sorted(labels.items())), as_json=as_json)
 
 
 @commands.command()
 def allow(
-    context: typer.Context,
+    client: NodesClient,
     name: Name,
     who: Allowed = None,
     everybody: Everybody = False,
@@ -131,7 +118,6 @@ def allow(
         str | None, typer.Option(metavar="PATH|URL", help="Only this source, as the node offers it.")
     ] = None,
     as_json: AsJson = False,
-    url: Url = None,
 ) -> None:
     """Set who may use a node or one of its cameras. Workloads of others on it are stopped. Without names: print the
     access rule."""
@@ -139,12 +125,11 @@ def allow(
         raise BadInput(
             "These contradict each other.", hint="Give names, --everybody or --administrators, and one camera."
         )
-    with client_of(context, url) as client:
-        access = client.access(name)
-        if owner:
-            access = client.put_access(name, {**access, "owners": owner})
-        if who or everybody or administrators:
-            access = client.put_access(name, _change_access(access, None if everybody else who or [], video, source))
+    access = client.access(name)
+    if owner:
+        access = client.put_access(name, {**access, "owners": owner})
+    if who or everybody or administrators:
+        access = client.put_access(name, _change_access(access, None if everybody else who or [], video, source))
     print_record(access, "\n".join(_format_access(name, access)), as_json=as_json)
 
 
@@ -167,10 +152,9 @@ def _format_access(name: str, access: JsonObject) -> list[str]:
 
 
 @commands.command()
-def remove(context: typer.Context, name: Name, as_json: AsJson = False, url: Url = None) -> None:
+def remove(client: NodesClient, name: Name, as_json: AsJson = False) -> None:
     """Remove a node that runs nothing. Its token becomes invalid."""
-    with client_of(context, url) as client:
-        client.remove(name)
+    client.remove(name)
     text = f"modelmill: Node {name} is removed, and its token has ended."
     print_record({"removed": name}, text, as_json=as_json, is_note=True)
 

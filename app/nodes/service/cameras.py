@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection
@@ -16,18 +17,19 @@ from app.nodes.service.contract import Note, Notify
 from app.nodes.service.node_access import require_node
 
 
+@dataclass(eq=False)
 class NodeCameras:
-    """The cameras that administrators added to nodes while their agents ran."""
+    """The cameras that administrators added to nodes while their agents ran.
 
-    def __init__(self, database: Database, notify: Notify, note: Note) -> None:
-        """Args:
+    Args:
         database: where the orders are stored.
         notify: called after a node's orders have changed.
         note: writes an entry of the audit log in the transaction: by whom, what, to what, details.
-        """
-        self.database = database
-        self.notify = notify
-        self.note = note
+    """
+
+    database: Database
+    notify: Notify
+    note: Note
 
     def all(self, node: str) -> CameraList:
         """Returns all cameras that were added to a node."""

@@ -32,8 +32,7 @@ WEB = f"web.control.{DOMAIN.partition('.')[2]}"
 """The name of the web server: no node can have it."""
 
 
-class BadCertificateRequest(BadInput):
-    code = "BAD_CERTIFICATE_REQUEST"
+class BadCertificateRequest(BadInput, code="BAD_CERTIFICATE_REQUEST"): ...
 
 
 @dataclass(frozen=True)

@@ -30,11 +30,16 @@ OnChange = Callable[[Node, Collection[WorkKey]], None]
 
 @dataclass(frozen=True)
 class NodeListeners:
-    """The listeners for changes of nodes."""
+    """The listeners for changes of nodes.
+
+    Attributes:
+        standing: kinds of orders that every node is given, and that do not keep it from being removed.
+    """
 
     changed: Sequence[OnChange] = ()
     replaced: Sequence[OnKeys] = ()
     permitted: Sequence[OnKeys] = ()
+    standing: frozenset[str] = frozenset()
 
     def tell_changed(self, node: Node, keys: Collection[WorkKey]) -> None:
         """Call it outside of any transaction: see OnChange."""

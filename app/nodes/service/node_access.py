@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import TypeVar
 
 from app.kit.access import Member
@@ -18,26 +19,21 @@ from app.nodes.service.contract import MemberOf, Note, OnKeys
 T = TypeVar("T")
 
 
+@dataclass(eq=False)
 class NodeAccess:
-    """The access of users to nodes."""
+    """The access of users to nodes.
 
-    def __init__(
-        self,
-        database: Database,
-        *,
-        member_of: MemberOf = Member,
-        note: Note = lambda *_: None,
-        permitted: Sequence[OnKeys] = (),
-    ) -> None:
-        """Args:
+    Args:
         member_of: gives a user's groups.
         note: writes an entry of the audit log in the transaction: by whom, what, to what, details.
         permitted: called after the access rules or the labels of a node have changed.
-        """
-        self.database = database
-        self.member_of = member_of
-        self.note = note
-        self.permitted = permitted
+    """
+
+    database: Database
+    _: KW_ONLY
+    member_of: MemberOf = Member
+    note: Note = lambda *_: None
+    permitted: Sequence[OnKeys] = ()
 
     def seen_by(self, user: str) -> list[Node]:
         """Returns by name the nodes that this user may use, without cameras that they may not use."""

@@ -27,6 +27,8 @@ _NAME = re.compile(NAME)
 _TOKEN = re.compile(r"mn_([-a-z0-9.]{1,63})_([0-9a-f]{64})")
 """mn_<name>_<secret>: names of nodes have no underscore."""
 T = TypeVar("T")
+NAMED_WORK = 5
+"""Of the work of a node that cannot be removed, so many are named."""
 RESERVED = ("new",)
 """Names of pages."""
 OVERDUE_S = OFFLINE_AFTER_S / 3
@@ -146,10 +148,13 @@ class Nodes:
         """
         with self.database.write() as conn:
             node = require_node(store.lock_node(conn, name, is_removing=True), name)
-            if store.has_work(conn, name):
+            if work := store.work_on(conn, name, self.listeners.standing):
+                named = ", ".join(work[:NAMED_WORK])
+                further = f" and {len(work) - NAMED_WORK} more" if len(work) > NAMED_WORK else ""
                 raise NodeBusy(
-                    f"Something is to run on the node {name!r}.",
+                    f"The node {name!r} is to run {named}{further}.",
                     hint="Delete it, or move it to another node, and remove this one then.",
+                    detail={"work": named, "count": len(work)},
                 )
             keys = store.keys_on(conn, name) | node.worker_keys
             store.delete_node(conn, name)

@@ -49,7 +49,10 @@ def withdraw(conn: Connection, kind: str, uid: str, part: str | None, but: Colle
         if order.operation is not Operation.DELETE and order.node not in but and part in (None, order.key.part)
     ]
     for order in withdrawn:
-        store.put_order(conn, _make_deletion(order, store.next_seq(conn)))
+        deletion = replace(
+            order, seq=store.next_seq(conn), operation=Operation.DELETE, content={}, is_acknowledged=False
+        )
+        store.put_order(conn, deletion)
     return sorted({order.node for order in withdrawn})
 
 
@@ -90,7 +93,3 @@ def _iterate_files(content: Any) -> Iterator[Any]:
             yield from _iterate_files(value)
         elif isinstance(key, str) and key.endswith("sha256"):
             yield value
-
-
-def _make_deletion(order: Order, seq: int) -> Order:
-    return replace(order, seq=seq, operation=Operation.DELETE, content={}, is_acknowledged=False)

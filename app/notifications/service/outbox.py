@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING
@@ -45,6 +45,7 @@ DISABLED = Outcome(False, problem="its user is disabled")
 logger = logging.getLogger(__name__)
 
 
+@dataclass(eq=False)
 class Outbox:
     """Sends messages, and notes the results.
 
@@ -54,18 +55,11 @@ class Outbox:
         enabled_of: returns which of these users are enabled; the others are not notified.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        senders: Senders,
-        record: EventListener,
-        *,
-        enabled_of: EnabledOf,
-    ) -> None:
-        self.database = database
-        self.senders = senders
-        self.enabled_of = enabled_of
-        self._record = record
+    database: Database
+    senders: Senders
+    record: EventListener
+    _: KW_ONLY
+    enabled_of: EnabledOf
 
     def note(self, event: Event) -> None:
         """Record who is notified of something that happened outside of the database. The same event may come twice.
@@ -77,7 +71,7 @@ class Outbox:
             if not targets.list_interested(conn, event.owner, event.kind, event.subject):
                 return
         with self.database.write() as conn:
-            self._record(conn, event)
+            self.record(conn, event)
 
     def deliver_due(self) -> int:
         """Try everything that is due, many at once.
@@ -193,6 +187,7 @@ def after(delivery: Delivery, outcome: Outcome, moment: datetime) -> tuple[Deliv
 def _require(delivery: Delivery | None, delivery_id: str) -> Delivery:
     if delivery is None:
         raise DeliveryNotFound(
-            f"There is no message {delivery_id[:64]}.", hint="The last ones are at GET /notifications/deliveries."
+            f"There is no message {delivery_id[:64]}.",
+            hint="`modelmill notifications messages` or GET /notifications/deliveries lists the last ones.",
         )
     return delivery

@@ -181,5 +181,6 @@ def _require(target: Target | None, target_id: str) -> Target:
 
 def _make_not_found(target_id: str) -> TargetNotFound:
     return TargetNotFound(
-        f"There is no notification target {target_id[:64]}.", hint="Yours are at GET /notifications/targets."
+        f"There is no notification target {target_id[:64]}.",
+        hint="`modelmill notifications list` or GET /notifications/targets lists yours.",
     )

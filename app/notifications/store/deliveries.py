@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from app.kit.sql import outbox
-from app.kit.sql.rows import count_rows, first, insert_into
+from app.kit.sql.rows import count_rows, first, insert_new
 from app.notifications.model import Delivery, DeliveryState, Outcome, Target
 from app.notifications.store.tables import deliveries, targets
 from app.notifications.store.targets import target_of
@@ -17,11 +17,7 @@ from app.notifications.store.targets import target_of
 
 def add(conn: Connection, delivery: Delivery) -> bool:
     """Adds a message; returns False if it exists already."""
-    values = {**vars(delivery), "state": delivery.state.value}
-    statement = (
-        insert_into(conn, deliveries).values(**values).on_conflict_do_nothing().returning(deliveries.c.delivery_id)
-    )
-    return conn.execute(statement).first() is not None
+    return insert_new(conn, deliveries, {**vars(delivery), "state": delivery.state.value})
 
 
 def lease_due(conn: Connection, at: str, *, until: str, limit: int, per_target: int) -> list[tuple[Delivery, Target]]:
