@@ -6,6 +6,7 @@ import importlib.util
 import itertools
 import os
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,7 +22,16 @@ from tests.harness.forked import share_first_process
 from tests.harness.migrated import migrated, migrated_file
 from tests.harness.paths import SHARED_DATA
 from tests.harness.postgres import PostgresServer, shared_postgres_server
-from tests.harness.reuse import hash_quickly, share_authorities, share_fork_server, share_templates
+from tests.harness.reuse import (
+    collect_constants,
+    hash_quickly,
+    keep_statements,
+    look_up_redis_once,
+    read_set_variables,
+    share_authorities,
+    share_fork_server,
+    share_templates,
+)
 from tests.harness.s3_server import S3Server, shared_s3_server
 from tests.harness.surroundings import forget_surroundings, take_any_time
 from tests.harness.valkey import Valkey
@@ -29,6 +39,9 @@ from tests.harness.valkey import Valkey
 pytest_plugins = ("tests.harness.collection", "tests.harness.durations", "tests.harness.parallel")
 share_authorities()
 hash_quickly()
+keep_statements()
+read_set_variables()
+look_up_redis_once()
 begin_fork_server = share_fork_server()
 forget_surroundings()
 take_any_time()
@@ -52,6 +65,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         begin_fork_server()
         share_templates()
         migrated()
+        if "schemathesis" in sys.modules:
+            collect_constants()
         if any("tests/unit/" not in item.nodeid for item in session.items):
             share_first_process()
 

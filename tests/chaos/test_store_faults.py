@@ -149,6 +149,7 @@ def test_an_outage_of_twenty_seconds_is_survived_and_one_of_more_than_half_a_min
     assert {job["status"] for job in shown.values()} == {"COMPLETED"}, shown
 
 
+@pytest.mark.exhaustive
 @pytest.mark.s3
 def test_a_store_from_which_bytes_trickle_makes_a_stage_slow_and_nothing_worse(
     deployment: BackendDeployment, proxies: list[TcpProxy]

@@ -95,6 +95,7 @@ def test_a_disk_that_stays_full_ends_no_log_but_the_task_and_says_so(
     assert bench.submitted() == [job, "two--a01"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "step_s", [pytest.param(HOUR_S, id="forward"), pytest.param(-HOUR_S, id="back", marks=pytest.mark.exhaustive)]
 )

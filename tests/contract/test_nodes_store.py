@@ -128,9 +128,19 @@ def test_of_many_who_register_one_name_at_once_one_does(database: Database) -> N
     assert [type(problem) for problem in problems] == [NodeExists] * 5
 
 
+def test_what_every_node_is_given_keeps_none(database: Database) -> None:
+    nodes = Nodes(
+        database, SecretHasher("a key"), lambda _: None, listeners=NodeListeners(standing=frozenset({"videoservices"}))
+    )
+    nodes.register("edge0", Side.EDGE, now=NOW)
+    tell(nodes, key=WorkKey("videoservices", "edge0", "services"))
+    nodes.remove("edge0")
+    assert (nodes.find("edge0"), orders(nodes)) == (None, [])
+
+
 def test_a_node_with_work_is_not_removed_and_one_that_only_has_to_end_it_is(nodes: Nodes, heard: Heard) -> None:
     tell(nodes)
-    with pytest.raises(NodeBusy):
+    with pytest.raises(NodeBusy, match=r"'edge0' is to run \S+\.$"):
         nodes.remove("edge0")
     withdraw(nodes)
     nodes.remove("edge0")

@@ -104,8 +104,8 @@ def test_sweeps_come_newest_first_page_by_page_and_their_entries_in_order(databa
                 for at in (1, 0)
             ]
             store.add(conn, sweep, parts)
-        first, second = store.page(conn, "ada", before="", limit=2)
-        (last,) = store.page(conn, "ada", before=f"{second.created_at} {second.sweep_id}", limit=2)
+        first, second = store.page(conn, "ada", before=None, limit=2)
+        (last,) = store.page(conn, "ada", before=(second.created_at, second.sweep_id), limit=2)
         assert [sweep.name for sweep in (first, second, last)] == ["sweep 2", "sweep 1", "sweep 0"]
         entry = store.entries_of(conn, last.sweep_id)[0]
         assert (entry.position, entry.options) == (0, {"toolchain": "host"})

@@ -21,7 +21,7 @@ from tests.harness.variants import exhaustive
 pytestmark = pytest.mark.skipif(not CONFIG.is_dir(), reason="verl's configuration is not there: ops/test fetches it")
 
 
-IN_OTHERS = re.compile(r"form-(ppo|grpo|sft|.*-one-gpu|rloo|re.*|opo)|megatron-.*")
+IN_OTHERS = re.compile(r"form-(ppo|grpo|sft|grpo-judged|gpg|.*-one-gpu|rloo|re.*|opo)|example-.*|megatron-.*")
 """Of what is shown: what sets less than a whole form, algorithms that differ by their name alone, and Megatron."""
 EACH = [
     pytest.param(spec, id=name, marks=[pytest.mark.exhaustive] * bool(IN_OTHERS.fullmatch(name)))
@@ -63,7 +63,13 @@ def test_older_versions_know_every_setting_too_and_miss_none(version: str, kinds
         assert missing(composed(words(spec), config)) == set()
 
 
-@pytest.mark.parametrize("spec", [pytest.param(spec, id=name) for name, spec in megatron()])
+@pytest.mark.parametrize(
+    "spec",
+    [  # what GRPO sets is among what PPO sets
+        pytest.param(spec, id=name, marks=[pytest.mark.exhaustive] * (spec.workload is Workload.GRPO))
+        for name, spec in megatron()
+    ],
+)
 def test_a_task_may_choose_megatron_for_its_engine(spec: TaskSpec) -> None:
     for config in (CONFIG, config_of("0.8.0")):
         if not config.is_dir():
@@ -75,6 +81,7 @@ def test_a_task_may_choose_megatron_for_its_engine(spec: TaskSpec) -> None:
         assert "fsdp_config" not in chosen.get("actor_rollout_ref", {}).get("actor", {})
 
 
+@pytest.mark.exhaustive
 def test_the_table_of_settings_that_a_task_may_change_is_that_of_the_supported_versions() -> None:
     if not all(config_of(version).is_dir() for version in OLDER):
         pytest.skip("the configurations of older versions are not there: ops/test fetches them")
@@ -108,12 +115,15 @@ def test_the_real_configuration_refuses_what_it_does_not_know() -> None:
         composed(words(spec))
 
 
-@pytest.mark.parametrize("workload", VERL)
+@pytest.mark.parametrize(
+    "workload", [pytest.param(each, marks=[pytest.mark.exhaustive] * (each is Workload.GRPO)) for each in VERL]
+)
 def test_of_verls_own_settings_none_that_names_files_addresses_or_code_is_a_tasks_to_change(workload: Workload) -> None:
     names = set(leaves(composed(words(filled_in(workload, FORM)))))
     taken = {name for name in names if is_open(name, workload)}
-    assert taken
-    taken |= set(tomllib.loads(TABLE.read_text())["sft" if workload is Workload.SFT else "ppo"])
+    table = set(tomllib.loads(TABLE.read_text())["sft" if workload is Workload.SFT else "ppo"])
+    assert taken and taken <= table
+    taken |= table
     assert {"data.train_batch_size", "trainer.resume_mode"} <= taken
     risky = re.compile(r"path|dir$|file|cmd|class|_fn$|ur[il]$|target$|custom|hook|module$|lib$|host|address|trust")
     assert [name for name in sorted(taken) if risky.search(name.rpartition(".")[2])] == []

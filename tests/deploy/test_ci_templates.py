@@ -65,6 +65,25 @@ def test_without_an_outcome_the_reason_and_its_exit_code_stay(template: str, tmp
     assert "nothing answers at" in run.stderr and "no outcome" not in run.stderr
 
 
+@pytest.mark.parametrize(
+    ("earlier", "call"), [("", "pr comment 7 --body-file"), ("3\\n12", "api -X PATCH repos/o/r/issues/comments/12")]
+)
+def test_the_action_changes_its_own_comment_alone(tmp_path: Path, earlier: str, call: str) -> None:
+    """Of this model, which its title names; the last comment may be another workflow's."""
+    action = yaml.safe_load((REPOSITORY / "ops/ci-templates/github-action.yml").read_text())
+    [comment] = [step for step in action["runs"]["steps"] if "GH_TOKEN" in step.get("env", {})]
+    (tmp_path / "modelmill.md").write_text("### Modelmill: yolo\n\n| Measure |\n")
+    (tmp_path / "gh").write_text(
+        f'#!/bin/sh\nprintf "%s\\n" "$TITLE $*" >> calls\ncase "$2" in --paginate) printf "{earlier}";; esac\n'
+    )
+    (tmp_path / "gh").chmod(0o755)
+    env = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "NUMBER": "7", "GITHUB_REPOSITORY": "o/r"}
+    subprocess.run(["bash", "-eo", "pipefail", "-c", comment["run"]], cwd=tmp_path, env=env, check=True)
+    listed, written = (tmp_path / "calls").read_text().splitlines()
+    assert listed.startswith("### Modelmill: yolo api --paginate repos/o/r/issues/7/comments --jq ")
+    assert call in written and "modelmill.md" in written
+
+
 def test_the_template_of_gitlab_fails_as_the_conversion_did() -> None:
     job = yaml.safe_load((REPOSITORY / "ops/ci-templates/gitlab.yml").read_text())[".modelmill"]
     assert job["script"][-1] == 'exit "$code"'

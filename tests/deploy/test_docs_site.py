@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from markdown.extensions.toc import slugify
 
 from tests.harness.paths import REPOSITORY
 
@@ -46,7 +48,40 @@ def test_every_module_that_a_document_names_is_there() -> None:
     assert {(page, path) for page, path in named if not any((root / path).exists() for root in roots)} == set()
 
 
-@pytest.mark.slow
+def headings(page: Path) -> set[str]:
+    """As the site names them in addresses; a second one of the same text has a number, which nothing links to."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    return {
+        slugify(re.sub(r"\[([^\]]*)\]\([^)]*\)|[`*]", r"\1", title), "-")
+        for title in re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    }
+
+
+def test_every_link_leads_to_a_page_and_a_heading() -> None:
+    links = {
+        (page, link)
+        for page in DOCS.rglob("*.md")
+        for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text())
+        if not link.startswith(("http:", "https:"))
+    }
+    assert len(links) > 100
+    dead = []
+    for page, link in links:
+        name, _, heading = link.partition("#")
+        target = (page.parent / name).resolve() if name else page
+        if not target.is_relative_to(DOCS) or not target.is_file() or (heading and heading not in headings(target)):
+            dead.append(f"{page.relative_to(DOCS)}: {link}")
+    assert not dead
+
+
+def test_every_interface_that_is_described_is_there() -> None:
+    named = [name for page in DOCS.rglob("*.md") for name in re.findall(r"^::: (\S+)$", page.read_text(), re.MULTILINE)]
+    assert len(named) > 5
+    for name in named:
+        importlib.import_module(name)
+
+
+@pytest.mark.exhaustive
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     command = [
         sys.executable,

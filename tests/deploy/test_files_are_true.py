@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from app.kit.network.keep_alive import KEEP_ALIVE_S
 from app.kit.queue.messages import Queue
 from app.settings import GIB, Settings
 from tests.harness.deployment_files import (
@@ -138,6 +139,13 @@ def test_whoever_stops_a_web_waits_longer_than_the_web_may_take(services: dict[s
     ]
     for words, stop_s in waits:
         assert int(words[words.index("--timeout-graceful-shutdown") + 1]) < stop_s
+
+
+def test_a_web_keeps_idle_connections_as_long_as_the_product_says(services: dict[str, Any]) -> None:
+    webs = [words for words in commands(services) if words[0] == "uvicorn"]
+    assert len(webs) == 4
+    for words in webs:
+        assert int(words[words.index("--timeout-keep-alive") + 1]) == KEEP_ALIVE_S
 
 
 def test_a_stage_out_of_memory_is_noticed_before_its_container_is_killed(services: dict[str, Any]) -> None:

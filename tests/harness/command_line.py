@@ -35,8 +35,11 @@ def run(*arguments: object, environment: Mapping[str, str]) -> subprocess.Comple
     itself takes a second of the processor, and its first lines are tried by the tests of `modelmill up`."""
     with TemporaryDirectory() as folder:
         output, errors = Path(folder, "output"), Path(folder, "errors")
-        process = Forked(
-            "app.cli.main:main", [*map(str, arguments)], environment=environment, log=output, errors=errors
-        )
+        process = begin(*arguments, environment=environment, log=output, errors=errors)
         code = process.wait(PATIENCE_S)
         return subprocess.CompletedProcess(process.args, code, output.read_text(), errors.read_text())
+
+
+def begin(*arguments: object, environment: Mapping[str, str], log: Path, errors: Path | None = None) -> Forked:
+    """`modelmill arguments` likewise, while it runs. errors: gets what it complains of, in place of the log."""
+    return Forked("app.cli.main:main", [*map(str, arguments)], environment=environment, log=log, errors=errors)

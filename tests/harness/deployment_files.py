@@ -22,6 +22,13 @@ KUBERNETES = DEPLOY / "kubernetes"
 SYSTEMD = DEPLOY / "systemd"
 DOCKERFILES = sorted((DEPLOY / "images").glob("Dockerfile*"))
 STAGES = ("onnx", "bie", "nef")
+PODMAN_COMPOSE = """
+import podman_compose
+fill_in = podman_compose.var_interpolate
+podman_compose.var_interpolate = lambda value, env: fill_in(value, env) if "$" in value else value
+podman_compose.main()
+"""
+"""As the command, which makes classes for each text that it fills in, also for those without a variable."""
 FILES = sorted(path for path in DEPLOY.rglob("*") if path.is_file())
 
 
@@ -38,7 +45,12 @@ def compose(folder: Path, *names: str, **variables: str) -> dict[str, Any]:
     env = {"PATH": f"{folder}:{os.environ['PATH']}", **variables}
     files = [part for name in names or ("compose.yaml",) for part in ("-f", name)]
     ran = subprocess.run(
-        [command("podman-compose"), *files, "config"], cwd=COMPOSE, env=env, capture_output=True, text=True, check=False
+        [sys.executable, "-c", PODMAN_COMPOSE, *files, "config"],
+        cwd=COMPOSE,
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert ran.returncode == 0, ran.stderr
     rendered: dict[str, Any] = yaml.safe_load(ran.stdout)

@@ -32,7 +32,7 @@ CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance,
 MODES = schemathesis.GenerationMode
 SEED = int(os.environ.get("MODELMILL_FUZZ_SEED", "1"))
 COUNT = os.environ.get("MODELMILL_FUZZ_COUNT")
-ROUND, ROUNDS, BUDGET_S = 3, 8, 0.03 * TIMES
+ROUND, ROUNDS, BUDGET_S = 2, 12, 0.03 * TIMES
 """Requests of a round, rounds of an operation and mode, and the time after which no further one begins."""
 
 

@@ -21,7 +21,7 @@ from tests.harness.ports import free_port, has_listener
 from tests.harness.until import PATIENCE_S, until
 
 PARTITIONS = 2
-HANDSHAKE, AUTHENTICATE = 17, 36
+PRODUCE, HANDSHAKE, AUTHENTICATE = 0, 17, 36
 """API keys of Kafka."""
 
 
@@ -77,7 +77,8 @@ def messages(broker: str, topic: str, count: int, *, partitions: int = PARTITION
 
 
 class KafkaGate:
-    """Stands before a broker: TLS, and SASL PLAIN for one user. Once it has let a client in, it passes bytes on.
+    """Stands before a broker: TLS, and SASL PLAIN for one user. Once it has let a client in, it passes bytes on, and
+    answers messages itself while `refusal` has the error code of Kafka by which they are refused.
 
     Args:
         port: its own.
@@ -98,6 +99,7 @@ class KafkaGate:
         self._target = target
         self._context = server_context
         self._login = login
+        self.refusal = 0
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._server: asyncio.Server | None = None
@@ -125,14 +127,34 @@ class KafkaGate:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE_S)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        back_reader, back_writer = await asyncio.open_connection("127.0.0.1", self._target)
         try:
-            with suppress(asyncio.IncompleteReadError, OSError):
-                if self._login is None or await self._let_in(reader, writer, back_reader, back_writer):
-                    await asyncio.gather(_copy(reader, back_writer), _copy(back_reader, writer))
+            back_reader, back_writer = await asyncio.open_connection("127.0.0.1", self._target)
+            try:
+                with suppress(asyncio.IncompleteReadError, OSError):
+                    if self._login is None or await self._let_in(reader, writer, back_reader, back_writer):
+                        await self._pass_on(reader, writer, back_reader, back_writer)
+            finally:
+                back_writer.close()
         finally:
-            back_writer.close()
             writer.close()
+
+    async def _pass_on(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        back_reader: asyncio.StreamReader,
+        back_writer: asyncio.StreamWriter,
+    ) -> None:
+        while True:
+            frame = await _frame(reader)
+            key, version, correlation, name = struct.unpack(">hhih", frame[:10])
+            if key == PRODUCE and self.refusal:
+                back = _refuse(frame[10 + max(0, name) :], version, correlation, self.refusal)
+            else:
+                back_writer.write(struct.pack(">i", len(frame)) + frame)
+                back = await _frame(back_reader)
+            writer.write(struct.pack(">i", len(back)) + back)
+            await writer.drain()
 
     async def _let_in(
         self,
@@ -168,8 +190,15 @@ async def _frame(reader: asyncio.StreamReader) -> bytes:
     return await reader.readexactly(size)
 
 
-async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    while piece := await reader.read(1 << 16):
-        writer.write(piece)
-        await writer.drain()
-    writer.close()
+def _refuse(body: bytes, version: int, correlation: int, code: int) -> bytes:
+    """Answers a request of version 3 to 8 to store messages of one partition."""
+    (length,) = struct.unpack(">h", body[:2])
+    body = body[2 + max(0, length) + 2 + 4 :]  # after transactional_id, acks, timeout
+    count, length = struct.unpack(">ih", body[:6])
+    topic, body = body[6 : 6 + length], body[6 + length :]
+    partitions, partition = struct.unpack(">ii", body[:8])
+    assert (count, partitions) == (1, 1)
+    answer = struct.pack(">iih", correlation, 1, length) + topic + struct.pack(">iihqq", 1, partition, code, -1, -1)
+    answer += struct.pack(">q", -1) if version >= 5 else b""
+    answer += struct.pack(">ih", 0, -1) if version >= 8 else b""
+    return answer + struct.pack(">i", 0)

@@ -63,6 +63,7 @@ class Link:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="link", daemon=True)
         self._tasks: set[asyncio.Task[None]] = set()
+        self._writers: list[asyncio.StreamWriter] = []
         self._open = asyncio.Event()
         self._open.set()
         self.port = 0
@@ -102,6 +103,8 @@ class Link:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        for writer in self._writers:
+            writer.transport.abort()  # closed only, it would stay open until the other end has read all of it
 
     def _call(self, work: Coroutine[Any, Any, Any]) -> Any:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(START_S)
@@ -110,6 +113,7 @@ class Link:
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
+        self._writers.append(writer)
         try:
             with contextlib.suppress(OSError, asyncio.CancelledError):
                 await self._carry_both(reader, writer)
@@ -119,6 +123,7 @@ class Link:
 
     async def _carry_both(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         there, back = await asyncio.open_connection(*self._target)
+        self._writers.append(back)
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._carry(reader, back, self._up, self._count_up))

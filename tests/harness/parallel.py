@@ -1,8 +1,8 @@
 """Runs the tests in several processes, which are copies of the one that has collected them: `pytest --processes 4`.
 
 A plugin of pytest. (The workers of pytest-xdist import and collect all tests each, for most of a minute of CPU time.)
-Groups of tests (`tests/harness/durations.py`) are handed out whole, in the order of the collection; what is reported is
-told as if the tests had run here.
+Groups of tests (`tests/harness/durations.py`) are handed out whole, in the order of the collection, but that few of the
+processes begin what is dear and stays until their end; what is reported is told as if the tests had run here.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from tests.harness.durations import group_of
 
 WORKER = "PYTEST_XDIST_WORKER"
 """As pytest-xdist names it, for what goes by that: which of the processes of a run this is."""
+DEAR = frozenset({"service", "shared"})
+"""Fixtures of a session that are whole deployments: a quarter of the processes is enough for all tests with one."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -65,6 +67,8 @@ class Worker:
         self.places: list[int] = []
         """Of the tests that it has yet to end, in the collection."""
         self.running: int | None = None
+        self.begun: frozenset[str] = frozenset()
+        """What it has of DEAR."""
         self.descriptor = os.pidfd_open(pid)
         self._pid = pid
 
@@ -163,7 +167,7 @@ class Processes:
         hook = session.config.hook
         match kind:
             case "next":
-                group = groups.popleft() if groups else None
+                group = self._choose(session, worker, groups) if groups else None
                 worker.places += group or []
                 with suppress(ConnectionError):  # its end is heard next
                     worker.connection.send(group)
@@ -182,6 +186,16 @@ class Processes:
                 item = session.items[content]
                 hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
 
+    def _choose(self, session: pytest.Session, worker: Worker, groups: deque[list[int]]) -> list[int]:
+        """The first group for which the process begins nothing dear that enough others have; else the first."""
+        others = [name for other in self._workers if other is not worker for name in other.begun]
+        closed = {name for name in DEAR - worker.begun if others.count(name) >= max(1, self._count // 4)}
+        open_to_it = (group for group in groups if not closed or closed.isdisjoint(_dear_of(session, group)))
+        group = next(open_to_it, groups[0])
+        groups.remove(group)
+        worker.begun |= _dear_of(session, group)
+        return group
+
     def _end(self, session: pytest.Session, worker: Worker, groups: deque[list[int]]) -> None:
         """One that ends while it runs a test has failed it; what was to come after that is run by another."""
         code = worker.end()
@@ -197,6 +211,11 @@ class Processes:
         rest = [place for place in worker.places if place != worker.running]
         if rest:
             groups.appendleft(rest)
+
+
+def _dear_of(session: pytest.Session, group: list[int]) -> frozenset[str]:
+    names = (name for place in group for name in getattr(session.items[place], "fixturenames", ()))
+    return DEAR.intersection(names)
 
 
 class WorkerLoop:

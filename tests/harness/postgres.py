@@ -101,6 +101,7 @@ def _start() -> str:
     ]
     options = f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={folder} -c fsync=off"
     options += " -c max_connections=400"  # of all processes of a run
+    options += " -c autovacuum=off"  # it would look at hundreds of databases each minute
     start = [_program("pg_ctl"), "-D", data, "-w", "-t", "60", "-l", folder / "log", "-o", options, "start"]
     line = f"{port} {folder}"
     try:

@@ -9,6 +9,9 @@ from __future__ import annotations
 import os
 from importlib import import_module
 
+import typer
+
+from app.cli import main
 from app.cli.up.rehearsal import rehearse
 from app.conversion.model import Stage
 from app.conversion.toolchains.libraries import of_stages
@@ -17,7 +20,7 @@ from app.kit.process.own_process import freeze_for_fork, without_collector
 from app.kit.sandbox import runner
 from app.standalone.preload import PRELOADED
 from tests.harness import copied_children, forked
-from tests.harness.reuse import share_templates
+from tests.harness.reuse import build_commands_once, share_templates
 
 PROGRAMS = ("app.edge.agent.program", "dramatiq.cli", "tests.harness.agent.program", "uvicorn.main")
 CHILDREN = (*of_stages(Stage), *copied_children.COPIED, "asyncssh", "av")
@@ -30,6 +33,8 @@ with without_collector():
     for module in (*PRELOADED, *PROGRAMS, *CHILDREN):
         getattr(import_module(module), "rehearse", lambda: None)()
     rehearse()
+    build_commands_once()
+    typer.main.get_command(main.app)
 share_templates()
 forked.take_over()
 process.spawn = runner.spawn = copied_children.spawn

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import atexit
 import os
+import socket
 import ssl
 from collections.abc import Callable
+from functools import cache
+from types import SimpleNamespace
 from typing import Any
 
 import httpx._transports.default as transports
@@ -15,6 +18,7 @@ from tests.harness.paths import REPOSITORY
 _create = transports.create_ssl_context
 _contexts: dict[tuple[str | None, ...], ssl.SSLContext] = {}
 OTHER_AUTHORITIES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
+STATEMENTS = 5000
 COMPILED = REPOSITORY / ".pytest_cache" / "templates"
 
 
@@ -44,6 +48,57 @@ def hash_quickly() -> None:
     from app.homes.sftp import credentials
 
     credentials._HASHER = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
+
+
+def read_set_variables() -> None:
+    """The source of settings looks at each of them, although most are not in the environment: 6 ms of CPU."""
+    from pydantic_settings import EnvSettingsSource
+
+    read = EnvSettingsSource.__call__
+
+    def of_set(self: Any) -> dict[str, Any]:
+        prefix, fields = self.env_prefix.lower(), self.settings_cls.model_fields
+        self.settings_cls = SimpleNamespace(
+            model_fields={name: field for name, field in fields.items() if f"{prefix}{name}" in self.env_vars}
+        )
+        return read(self)
+
+    EnvSettingsSource.__call__ = of_set  # type: ignore[method-assign]
+
+
+def look_up_redis_once() -> None:
+    """Each client of Redis looks its package up, to tell the server its version: 2 ms of CPU."""
+    from redis import utils
+
+    utils.get_lib_version = cache(utils.get_lib_version)
+
+
+def keep_statements() -> None:
+    """Each database compiles its statements anew, of which a test executes a hundred: 2 ms of CPU each. The next one
+    takes what one that is closed has compiled, with the dialect that this belongs to."""
+    from app.kit.sql import encryption
+    from app.kit.sql.database import Database
+
+    begin, end = Database.__init__, Database.close
+    kept: dict[bool, list[tuple[Any, Any]]] = {True: [], False: []}
+
+    def begun(self: Any, *about: Any, **named: Any) -> None:
+        begin(self, *about, **named)
+        engine = self._engine
+        engine._compiled_cache.capacity = STATEMENTS
+        if kept[self.is_sqlite]:
+            engine.dialect, engine._compiled_cache = kept[self.is_sqlite].pop()
+            engine.pool._dialect = engine.dialect
+            encryption.use(engine.dialect, self.sealer)
+
+    def ended(self: Any) -> None:
+        end(self)
+        if self._engine._compiled_cache and not hasattr(self, "is_ended"):
+            self.is_ended = True
+            kept[self.is_sqlite].append((self._engine.dialect, self._engine._compiled_cache))
+
+    Database.__init__ = begun  # type: ignore[method-assign]
+    Database.close = ended  # type: ignore[method-assign]
 
 
 def describe_once() -> None:
@@ -79,6 +134,10 @@ def share_fork_server() -> Callable[[], None]:
         def _order(self, descriptors: list[int]) -> None:
             one._order(descriptors)
 
+        def _ensure_server(self) -> socket.socket:
+            with one._lock:
+                return one._ensure_server()
+
     container.Sandbox = Sharing  # type: ignore[misc]
 
     def begin() -> None:
@@ -99,6 +158,13 @@ class _OfAnother:
 
     def wait(self) -> int:
         return 0
+
+
+def collect_constants() -> None:
+    """Hypothesis draws constants of the product, too: each process parses its modules for them, for a second."""
+    from hypothesis.internal.conjecture import providers
+
+    providers._get_local_constants()
 
 
 def build_commands_once() -> None:

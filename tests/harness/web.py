@@ -16,7 +16,12 @@ from tests.harness.ports import free_port
 
 
 class Server(uvicorn.Server):
-    """Leaves no connection open that outlasts the grace: what a loop has left behind is told of in some later test."""
+    """Leaves no connection open that outlasts the grace: what a loop has left behind is told of in some later test.
+    Closes none for having no requests: while the threads of a test hold up the server's, the next may be on its way."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        config.timeout_keep_alive = 3600
+        super().__init__(config)
 
     async def shutdown(self, sockets: list[socket] | None = None) -> None:
         await super().shutdown(sockets)

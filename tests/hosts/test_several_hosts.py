@@ -19,9 +19,9 @@ from tests.harness.hosts.network import Host
 from tests.harness.until import until
 from tests.hosts.conftest import QUEUES, Site
 
-pytestmark = [pytest.mark.s3, pytest.mark.slow]
-SIDE = 64
-"""Of the pictures of a job that is to be held: its BIE stage takes a second, and is looked for each 20 ms."""
+pytestmark = [pytest.mark.s3, pytest.mark.slow, pytest.mark.exhaustive]  # by processes of one host: tests/chaos
+SIDE, PICTURES = 64, 60
+"""Of a job that is to be held: its BIE stage takes several seconds of CPU, and is looked for each 20 ms."""
 AT_ONCE = GrowingPause(first_s=0.02, longest_s=0.02)
 
 
@@ -43,7 +43,7 @@ def hold_bie(site: Site, api: Api) -> tuple[str, Host, list[int]]:
     Returns:
         Its id, the host that runs it, and the processes to go on with.
     """
-    job_id = api.start(slow_model(SIDE), pngs(8, SIDE))
+    job_id = api.start(slow_model(SIDE), pngs(PICTURES, SIDE))
     hosts = [site.network.hosts[name] for name, queue in QUEUES.items() if queue == "bie"]
     host = until(lambda: next((host for host in hosts if toolchain(host, job_id)), None), pauses=AT_ONCE)
     held: list[int] = []

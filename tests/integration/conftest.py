@@ -16,10 +16,11 @@ from app.settings import Settings
 from tests.harness.api import Api
 from tests.harness.deployment import Deployment
 from tests.harness.kubectl import installed_kubectl
-from tests.harness.reuse import describe_once
+from tests.harness.reuse import build_commands_once, describe_once
 from tests.harness.training.scheduler import RAY, make_common
 from tests.harness.users import ADDRESSES, Person, Within, person, within
 
+build_commands_once()
 describe_once()
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from app.exchange.mcp_server import ConversionTools
 from tests.harness.api import Api, has_ended, pngs, small_model
 from tests.harness.command_line import typed
 from tests.harness.deployment import Deployment
@@ -42,7 +43,8 @@ def survivor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Survivor]:
 
 def test_the_job_is_gone_and_the_archive_has_it(survivor: Survivor) -> None:
     http, job_id = survivor.api.http, survivor.job_id
-    assert http.get(f"/jobs/{job_id}").status_code == 404
+    gone = http.get(f"/jobs/{job_id}")
+    assert gone.status_code == 404 and "GET /archive" in gone.json()["error"]["hint"]
     assert http.get("/jobs").json()["jobs"] == []
     (row,) = http.get("/archive", params={"q": "surv", "tag": "kept", "toolchain": "host"}).json()["jobs"]
     assert (row["job_id"], row["name"]) == (job_id, "survivor")
@@ -74,6 +76,12 @@ def test_the_pages_lead_to_it(survivor: Survivor) -> None:
     assert "It may have been deleted" not in compared
 
 
+def test_an_agent_reads_it_and_compares_it(survivor: Survivor) -> None:
+    tools = ConversionTools(survivor.deployment.url, "")
+    assert tools.status(survivor.job_id)["status"] == "COMPLETED"
+    assert [job["name"] for job in tools.compare(survivor.job_id, survivor.job_id)["jobs"]] == ["survivor", "survivor"]
+
+
 def test_it_is_converted_again_as_a_job_of_its_own(survivor: Survivor) -> None:
     http = survivor.api.http
     again = http.post(f"/archive/{survivor.job_id}/convert")
@@ -103,7 +111,8 @@ def test_the_command_line_lists_downloads_keeps_rebuilds_and_deletes(
     assert short in say("archive", "list", *matching, *url)
     for other in (("--chip", "520"), ("--toolchain", "kneron"), ("--max-snr", "-500"), ("--kept",)):
         assert short not in say("archive", "list", *other, *url)
-    assert "out.nef" in say("archive", "show", short, *url)
+    shown = say("archive", "show", short, *url)
+    assert "out.nef" in shown and re.search(r"(PASSED|BELOW_RULE)  worst output -?\d+\.\d dB", shown)
     assert "out.nef" in say("archive", "download", short, "-o", str(tmp_path), *url)
     assert (tmp_path / "out.nef").read_bytes() == survivor.nef
     assert not (tmp_path / "model.onnx").exists(), "the inputs only where they are named"

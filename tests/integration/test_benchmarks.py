@@ -21,7 +21,7 @@ def _bench(*words: str, **environment: str) -> str:
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
-        timeout=170,
+        timeout=570,
         check=False,
     )
     assert done.returncode == 0, done.stderr

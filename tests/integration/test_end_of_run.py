@@ -78,6 +78,7 @@ def holding(folder: Path, command: list[str]) -> Iterator[tuple[subprocess.Popen
     (folder / "holding.py").write_text(PROGRAM)
     run = subprocess.Popen(
         [
+            *("env", "--default-signal=HUP"),  # nohup ignores it, and no script below could change that
             *(*command, "-p", "tests.harness.parallel", "-p", "no:cacheprovider"),
             *("-c", os.devnull, "--rootdir", str(folder)),
         ],
@@ -129,7 +130,7 @@ def checkout(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("to", "number"),
     [
-        pytest.param(os.kill, signal.SIGTERM, id="SIGTERM"),
+        pytest.param(os.kill, signal.SIGTERM, id="SIGTERM", marks=pytest.mark.exhaustive),
         pytest.param(os.kill, signal.SIGHUP, id="SIGHUP", marks=pytest.mark.exhaustive),
         pytest.param(os.killpg, signal.SIGTERM, id="SIGTERM of timeout", marks=pytest.mark.exhaustive),
         pytest.param(os.killpg, signal.SIGINT, id="Ctrl-C"),

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import importlib.util
 import io
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from minio import Minio
@@ -19,6 +23,7 @@ from app.conversion import object_keys
 from app.conversion.errors import JobNotFound
 from app.conversion.model import JobRecord
 from app.conversion.service.submissions import Submission
+from app.exchange import transfer_process
 from app.exchange.errors import (
     BadSource,
     BadTarget,
@@ -30,6 +35,7 @@ from app.exchange.errors import (
 from app.exchange.model import TRANSFER, Transfer, TransferState
 from app.exchange.service import MOST_UNFINISHED, facts_of
 from app.exchange.store import TransferStore
+from app.exchange.transfer.__main__ import main
 from app.kit.clock import now
 from app.kit.errors import ExtraMissing
 from app.settings import Settings
@@ -47,6 +53,46 @@ TFLITE = Path(__file__).with_name("tflite")
 PROGRAM = Path(__file__).with_name("pytorch") / "conv.pt2"
 """A Conv, as PyTorch 2.13's torch.export.save writes it."""
 needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="there is no PyTorch")
+
+
+class Here(contextlib.nullcontext["Here"]):
+    """What stands for the process of a transfer, and is none: it runs once all is written to its input."""
+
+    def __init__(self, *_: object, **__: object) -> None:
+        super().__init__(self)
+        self.stdin, self.stdout, self.stderr = Input(self), io.BytesIO(), io.BytesIO()
+
+    def run(self, request: bytes) -> None:
+        with pytest.MonkeyPatch.context() as patches, contextlib.redirect_stdout(io.StringIO()) as printed:
+            patches.setattr("sys.stdin", io.StringIO(request.decode()))
+            main()
+        self.stdout = io.BytesIO(printed.getvalue().encode())
+
+    def kill(self) -> None:
+        """It has ended."""
+
+
+class Input(io.BytesIO):
+    def __init__(self, process: Here) -> None:
+        super().__init__()
+        self._process = process
+
+    def __exit__(self, *_: object) -> None:
+        self._process.run(self.getvalue())
+
+
+@pytest.fixture
+def processes() -> None:
+    """Transfers have processes of their own, as in the product, each for a second of the processor."""
+
+
+@pytest.fixture(autouse=True)
+def without_processes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if "processes" not in request.fixturenames:
+        monkeypatch.setattr(transfer_process, "spawn", Here)
+
+
+in_processes = pytest.mark.usefixtures("processes")
 
 
 @pytest.fixture
@@ -85,6 +131,7 @@ def stored(container: Container, key: str) -> bytes:
 
 
 # --- in -----------------------------------------------------------------------------------------------
+@in_processes
 def test_the_only_model_of_a_repository_becomes_an_upload(told: Container) -> None:
     transfer = run(told, f"hf://{REPO}")
     assert transfer.state is TransferState.COMPLETED
@@ -242,6 +289,7 @@ def push(container: Container, job_id: str, target: str, **options: str) -> Tran
     return container.exchange.get("alice", transfer.transfer_id)
 
 
+@in_processes
 def test_results_are_pushed_to_a_repository_with_a_card_of_their_report(told: Container, hub: tuple[Hub, str]) -> None:
     record = reported_job(told, "alice", name="detector 640")
     transfer = push(told, record.job_id, "hf://org/converted")
@@ -327,6 +375,7 @@ def test_results_go_only_where_the_operator_allows(settings: Settings) -> None:
     container.close()
 
 
+@in_processes
 @pytest.mark.slow
 @pytest.mark.exhaustive
 def test_a_real_mlflow_takes_results_and_gives_models(settings: Settings, mlflow_server: str) -> None:
@@ -362,11 +411,23 @@ def test_without_a_server_of_mlflow_it_is_said_who_names_one(told: Container) ->
     assert "MODELMILL_MLFLOW_TRACKING_URI" in failure(run(told, "models:/detector/1"))[1]
 
 
+@pytest.fixture
+def mlflow_here(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What its client changes in the process of a transfer is as it was afterwards."""
+    mlflow = pytest.importorskip("mlflow")
+    registry = importlib.import_module("mlflow.store.artifact.artifact_repository_registry")
+    known = "_artifact_repository_registry"
+    monkeypatch.setattr(registry, known, copy.deepcopy(getattr(registry, known)))
+    with patch.dict(os.environ):
+        yield
+        mlflow.set_tracking_uri("")
+
+
+@pytest.mark.usefixtures("mlflow_here")
 def test_where_mlflow_says_that_artifacts_lie_opens_nothing_but_its_own_server(
     settings: Settings, tmp_path: Path
 ) -> None:
     """Who may write there could name a folder of this machine, or a host of its network."""
-    pytest.importorskip("mlflow")
     (tmp_path / "alices.onnx").write_bytes(small_model())
     requests: list[str] = []
 

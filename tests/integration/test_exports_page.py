@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.bootstrap.container import Container
-from app.exchange.pack.service import DeviceResult
+from app.exchange.pack.device_results import DeviceResult
 from app.settings import Settings
 from tests.harness.exchange import reported_job
 from tests.harness.users import OURS, within
@@ -15,7 +15,7 @@ def test_the_page_offers_pack_and_push_and_shows_what_devices_said(settings: Set
     record = reported_job(container, "local")
     manifest = container.packs._manifest(record, "http://here")
     result = DeviceResult(False, 4.25, "board <1>", "tests/1 output 'y': differs", "2026-11-20T00:00:00Z")
-    container.packs.take(record.job_id, manifest["report"]["token"], result)
+    container.packs.device_results.add(record.job_id, manifest["report"]["token"], result)
     with within(settings) as web:
         page = web.get(f"/ui/jobs/{record.job_id}/exports", headers=HTML)
         assert page.status_code == 200

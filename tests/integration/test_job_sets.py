@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 from typer.testing import CliRunner
@@ -17,7 +17,7 @@ from app.main import create_app
 from app.nodes.grants import Grants
 from app.settings import Settings
 from app.video.cli import commands
-from app.video.model.job import Ending, JobState
+from app.video.model.job import JOBS, Ending, JobState
 from tests.harness.users import OURS, Within
 from tests.harness.video.records import EDGE, dag, running_video
 from tests.harness.web import served
@@ -104,6 +104,19 @@ def test_a_set_is_its_users_and_says_what_keeps_a_job_away(house: House) -> None
     house.container.video.jobs.max_per_user = 9
     assert house.jobs(set_id) == [("0", set_id)]
     assert house.alice.get(f"{SETS}/{set_id}").json()["problem"] == ""
+
+
+def test_a_camera_that_its_node_does_not_open_keeps_no_other_job_away(house: House) -> None:
+    nodes = house.container.nodes
+    nodes.access.label(EDGE, BERLIN, by="boss")
+    node = nodes.get(EDGE)
+    videos = {"0": {"type": "hall", "name": "a", "problem": "Not offered.", "refused": "yes"}, "1": {"type": "hall"}}
+    report = replace(node.report, offers={JOBS: {"address": "", "videos": videos}})
+    nodes.report(EDGE, report, address=node.address, version="1", now=now())
+    set_id = house.alice.request("POST", SETS, json={"node_selector": BERLIN, "dag": dag()}).json()["set_id"]
+    assert house.jobs(set_id) == [("1", set_id)]
+    problem = house.alice.get(f"{SETS}/{set_id}").json()["problem"]
+    assert "'0'" in problem and problem.endswith("Not offered.")
 
 
 @pytest.mark.parametrize(

@@ -261,6 +261,7 @@ def test_a_failure_says_who_it_was_how_it_ended_and_its_last_twenty_lines(env: E
 
 
 # --- the page of many -------------------------------------------------------------------------------------
+@pytest.mark.exhaustive
 def test_a_thousand_services_are_gone_through_page_by_page_and_narrowed(web: Within) -> None:
     container, begin = container_of(web), now() - timedelta(days=1)
     first = container.joint.services.create(container.settings.local_user, helmet("many-0000"), now=begin)

@@ -8,7 +8,6 @@ import copy
 import gc
 import json
 import os
-import sys
 import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
@@ -30,6 +29,8 @@ from app.joint_inference.service.task_info import read_status
 from app.kit.cli.command import Exit
 from app.settings import Settings
 from tests.harness.api import classifying_model
+from tests.harness.command_line import begin
+from tests.harness.forked import Forked
 from tests.harness.joint.nodes import USER, Env, helmet
 from tests.harness.kubernetes import SAMPLE
 from tests.harness.until import PATIENCE_S, until_async
@@ -294,7 +295,7 @@ async def test_the_command_takes_over_what_the_kubeconfigs_cluster_holds_and_end
         await put(cluster, helmet())
         await until_async(lambda: here(env) == ["helmet"])
         process.terminate()
-        assert await asyncio.wait_for(process.wait(), PATIENCE_S) == 0
+        assert await asyncio.to_thread(process.wait, PATIENCE_S) == 0
 
 
 @pytest.mark.parametrize(("key", "stderr"), [("another", b"another secret key"), *exhaustive(("", b"has no key"))])
@@ -302,19 +303,19 @@ async def test_the_command_ends_at_once_without_the_key_of_the_installation(
     cluster: Cluster, env: Env, tmp_path: Path, key: str, stderr: bytes
 ) -> None:
     async with command(cluster, env, tmp_path, "--user", USER, "--all-namespaces", key=key) as process:
-        assert await asyncio.wait_for(process.wait(), PATIENCE_S) not in (0, None)
+        assert await asyncio.to_thread(process.wait, PATIENCE_S) not in (0, None)
     assert stderr in (tmp_path / "operator.log").read_bytes()
 
 
 async def test_the_command_refuses_a_user_whom_nobody_knows(cluster: Cluster, env: Env, tmp_path: Path) -> None:
     async with command(cluster, env, tmp_path, "--user", "nobody", "--all-namespaces") as process:
-        assert await asyncio.wait_for(process.wait(), PATIENCE_S) == Exit.NOT_FOUND
+        assert await asyncio.to_thread(process.wait, PATIENCE_S) == Exit.NOT_FOUND
 
 
 @asynccontextmanager
 async def command(
     cluster: Cluster, env: Env, folder: Path, *options: str, key: str = "a secret"
-) -> AsyncIterator[asyncio.subprocess.Process]:
+) -> AsyncIterator[Forked]:
     """`modelmill joint operator`, on the store of the env."""
     settings = env.container.settings
     context = {"name": "c", "context": {"cluster": "c", "user": "u"}}
@@ -334,16 +335,12 @@ async def command(
         "MODELMILL_REDIS_URL": settings.redis_url,
         "MODELMILL_SECRET_KEY": key,
     }
-    with (folder / "operator.log").open("wb") as log:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "app.cli.main", "joint", "operator", *options, env=environment, stdout=log, stderr=log
-        )
+    process = begin("joint", "operator", *options, environment=environment, log=folder / "operator.log")
     try:
         yield process
     finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
+        process.kill()
+        await asyncio.to_thread(process.wait, PATIENCE_S)
 
 
 # --- both interfaces ------------------------------------------------------------------------------
@@ -456,7 +453,7 @@ def timeless(status: dict[str, Any]) -> dict[str, Any]:
     return {**status, "conditions": conditions, "startTime": ""}
 
 
-@pytest.mark.parametrize("interface", ["native", "cluster"])
+@pytest.mark.parametrize("interface", ["cluster", *exhaustive("native")])
 async def test_through_both_interfaces_the_status_tells_the_same_story(
     interface: str, cluster: Cluster, container: Container, settings: Settings
 ) -> None:

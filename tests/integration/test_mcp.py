@@ -1,4 +1,4 @@
-"""`modelmill mcp`, spoken to by the package's own client over standard input and output."""
+"""`modelmill mcp`, spoken to by the package's own client: over standard input and output, and in this process."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from app.exchange.mcp_server import server
 from tests.harness.api import pngs, small_model
 from tests.harness.deployment import Deployment
 from tests.harness.users import Person
@@ -21,15 +22,21 @@ mcp = pytest.importorskip("mcp")
 stdio_client = pytest.importorskip("mcp.client.stdio").stdio_client
 PATIENCE_S = 120
 Ask = Callable[..., Awaitable[dict[str, Any]]]
+Talk = Callable[[Any, Ask], Awaitable[None]]
 
 
-def with_agent(url: str, token: str, talk: Callable[[Any, Ask], Awaitable[None]]) -> None:
-    """talk gets the client, and a way to call a tool and read its answer."""
+def with_command(url: str, token: str, talk: Talk) -> None:
+    """A process for two seconds of the processor."""
     env = {**os.environ, "MODELMILL_URL": url, "MODELMILL_TOKEN": token}
     command = mcp.StdioServerParameters(command=sys.executable, args=["-m", "app.cli.main", "mcp"], env=env)
+    with_agent(stdio_client(command, errlog=sys.stderr), talk)
+
+
+def with_agent(of: Any, talk: Talk) -> None:
+    """of: the server, or the way to it. talk gets the client, and a way to call a tool and read its answer."""
 
     async def run() -> None:
-        async with mcp.Client(stdio_client(command, errlog=sys.stderr)) as client:
+        async with mcp.Client(of) as client:
 
             async def ask(tool: str, **arguments: Any) -> dict[str, Any]:
                 answer = await client.call_tool(tool, arguments)
@@ -71,6 +78,7 @@ def test_an_agent_submits_looks_fixes_and_compares(service: Deployment, files: t
             "list_models",
         }
         assert "hf://" in tools["submit"].description
+        assert tools["list_jobs"].input_schema["properties"]["limit"]["minimum"] == 1
         first = await ask("submit", model=files[0], images=files[1], name="by an agent")
         state = await ended(ask, first["job_id"])
         assert state["status"] == "COMPLETED" and "out.nef" in state["artifacts"]
@@ -84,7 +92,7 @@ def test_an_agent_submits_looks_fixes_and_compares(service: Deployment, files: t
         assert {job["job_id"] for job in listed["jobs"]} >= {first["job_id"], fixed["job_id"]}
         assert "models" in await ask("list_models")
 
-    with_agent(service.url, "", talk)
+    with_command(service.url, "", talk)
 
 
 def test_what_is_wrong_is_answered_with_code_and_hint(service: Deployment, files: tuple[str, str]) -> None:
@@ -94,7 +102,7 @@ def test_what_is_wrong_is_answered_with_code_and_hint(service: Deployment, files
         missing = await ask("status", job_id="00000000-0000-4000-8000-000000000000")
         assert missing["error"]["code"] == "JOB_NOT_FOUND"
 
-    with_agent(service.url, "", talk)
+    with_agent(server(service.url, ""), talk)
 
 
 def test_an_agent_may_do_what_its_user_may_and_sees_nobody_elses_jobs(
@@ -112,6 +120,6 @@ def test_an_agent_may_do_what_its_user_may_and_sees_nobody_elses_jobs(
     async def nobody(_: Any, ask: Ask) -> None:
         assert (await ask("list_jobs"))["error"]["code"] == "TOKEN_REFUSED"
 
-    with_agent(shared.url, alice.token, submit)
-    with_agent(shared.url, mallory.token, spy)
-    with_agent(shared.url, "mm_of_nobody", nobody)
+    with_command(shared.url, alice.token, submit)
+    with_agent(server(shared.url, mallory.token), spy)
+    with_agent(server(shared.url, "mm_of_nobody"), nobody)

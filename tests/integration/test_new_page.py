@@ -239,7 +239,7 @@ def test_weights_left_in_another_file_are_told_at_once(page: httpx.Client, api: 
 
 def test_choosing_a_preset_fills_the_advanced_panel(page: httpx.Client) -> None:
     answer = page.post(f"{NEW}/options", data={"preset": "accurate", "preset_was": "fast"})
-    assert re.search(r"<option selected>entropy", answer.text)
+    assert re.search(r"<option selected>best", answer.text)
     assert "pixels 0 … 255 become 0 … 1" in said(answer)
 
 
@@ -276,7 +276,7 @@ def test_several_models_and_presets_become_a_sweep(page: httpx.Client, api: Api,
     assert pairs == [("one", "goal"), ("one", "balanced"), ("two", "goal"), ("two", "balanced")]
     submit_pending(service)
     jobs = [api.job(row["job_id"]) for row in sweep["rows"]]
-    assert [job["options"]["quantization"]["method"] for job in jobs] == ["minmax", "percentile"] * 2
+    assert [job["options"]["quantization"]["method"] for job in jobs] == ["best", "percentile"] * 2
     assert [job["no_cache"] for job in jobs] == [True] * 4
 
 

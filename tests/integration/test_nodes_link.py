@@ -618,6 +618,20 @@ def test_a_nodes_videos_are_on_its_pages_with_a_way_to_a_job_on_each(
             assert "以此影片新增工作" in page.get(path, headers={"Accept-Language": "zh-TW"}).text
 
 
+def test_pages_say_to_administrators_what_keeps_reports_on_a_node(
+    register: Register, nodes: Nodes, bob: Person, root: Person
+) -> None:
+    register("page3")
+    full = NodeReport(report_problem="its disk is full", delivery_problem="The object store is full")
+    nodes.report("page3", full, address="10.0.0.7", version="1.0", now=now())
+    with bob.browser() as page, root.browser() as admin:
+        for path in ("/ui/nodes", "/ui/nodes/page3"):
+            text = admin.get(path).text
+            assert "cannot store what its workers report: its disk is full." in text
+            assert "does not take what the node reports: The object store is full." in text
+            assert "full" not in page.get(path).text
+
+
 def test_a_web_that_ends_lets_go_of_its_nodes_and_does_not_wait_for_their_polls(tmp_path: Path) -> None:
     with Deployment(tmp_path) as deployment, httpx.Client(base_url=deployment.url, trust_env=False) as http:
         web = deployment.web()

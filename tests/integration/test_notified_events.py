@@ -86,6 +86,7 @@ def test_a_roll_back_is_told_once_with_its_cause(told: Container) -> None:
 
 def test_a_video_job_in_trouble_is_told_when_it_begins_and_when_it_is_over(told: Container) -> None:
     job = running_video(told.video, "ada", now=now())
+    told.video.jobs.rename("ada", job.uid, "gate")
     seq = 100
     for flags in (["degraded"], ["degraded", "no_signal"], []):
         seq += 1
@@ -94,6 +95,7 @@ def test_a_video_job_in_trouble_is_told_when_it_begins_and_when_it_is_over(told:
     told.video.jobs.cancel("ada", job.uid, now=now())
     assert [kind for kind, _ in messages(told)] == ["video.alert", "video.clear", "video.ended"]
     assert messages(told)[0][1]["flags"] == ["degraded"]
+    assert {data["name"] for _, data in messages(told)} == {"gate"}
 
 
 def test_what_was_undone_is_not_told_and_the_same_is_told_once(told: Container) -> None:

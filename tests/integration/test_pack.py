@@ -17,9 +17,12 @@ import pytest
 
 from app.accounts.model import Role, Scope
 from app.bootstrap.container import Container
+from app.conversion import object_keys
+from app.conversion.errors import JobNotFound
 from app.conversion.options import Options
 from app.exchange.errors import NothingToExport
-from app.exchange.pack import contents
+from app.exchange.pack import contents, device_results
+from app.exchange.pack.device_results import DeviceResult
 from app.exchange.pack.requests import PackRequest
 from app.kit.objects.signed_urls import BadSignature
 from app.settings import Settings
@@ -99,8 +102,25 @@ def test_a_token_reports_of_its_own_job_alone(container: Container, settings: Se
         for headers in (header, {}, {"Authorization": "Bearer 1.2"}):
             refused = web.post(f"/device-results/{other.job_id}", json=body, headers=headers)
             assert (refused.status_code, refused.json()["error"]["code"]) == (403, "BAD_SIGNATURE")
-    assert [result.host for result in container.packs.results("alice", one.job_id)] == ["board"]
-    assert container.packs.results("alice", other.job_id) == []
+    assert [result.host for result in container.packs.device_results.of("alice", one.job_id)] == ["board"]
+    assert container.packs.device_results.of("alice", other.job_id) == []
+
+
+def test_what_devices_reported_stays_in_the_archive_and_goes_with_the_job(
+    container: Container, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(device_results, "RESULTS_MAX", 2)
+    record, results = reported_job(container, "alice"), container.packs.device_results
+    container.archive.descriptions.write(record)
+    token = results.make_token(record.job_id)
+    for minute, host in enumerate(("first", "second", "third")):
+        results.add(record.job_id, token, DeviceResult(True, 1.5, host, "", f"2026-11-20T00:0{minute}:00Z"))
+    container.redis.flushdb()
+    assert [result.host for result in results.of("alice", record.job_id)] == ["third", "second"]
+    container.archive.delete(record.job_id, "alice")
+    with pytest.raises(JobNotFound):
+        results.add(record.job_id, token, DeviceResult(True, 1.5, "late", "", "2026-11-20T00:03:00Z"))
+    assert list(container.objects.list(object_keys.job(record.job_id))) == []
 
 
 def test_who_may_only_read_gets_a_pack_that_cannot_report(
@@ -171,7 +191,5 @@ def test_a_job_that_is_not_there_is_not_found_also_where_nothing_was_ever_packed
 
 
 def test_a_broken_signature_is_refused(container: Container) -> None:
-    from app.exchange.pack.service import DeviceResult
-
     with pytest.raises(BadSignature):
-        container.packs.take("job", "no token", DeviceResult(True, 1.0, "h", "", "now"))
+        container.packs.device_results.add("job", "no token", DeviceResult(True, 1.0, "h", "", "now"))

@@ -20,6 +20,7 @@ import redis
 
 from app.kit.backoff import GrowingPause
 from tests.harness.command_line import run
+from tests.harness.migrated import migrated_file
 from tests.harness.paths import REPOSITORY
 from tests.harness.ports import free_port
 from tests.harness.processes import send, stop
@@ -157,7 +158,9 @@ def up(tmp_path: Path) -> Iterator[Callable[..., Up]]:
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     """A `modelmill up` that goes on whatever the tests do to its parts, until SIGTERM ends all of them."""
-    one = Up(tmp_path_factory.mktemp("stack") / "data")
+    data = tmp_path_factory.mktemp("stack") / "data"
+    migrated_file(data / "modelmill.db")
+    one = Up(data)
     yield one
     one.process.terminate()
     one.process.wait()

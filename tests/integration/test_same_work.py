@@ -70,7 +70,7 @@ def test_the_same_job_again_is_copied_and_says_so(api: Api, first: dict[str, Any
 
 
 def test_other_options_of_a_later_stage_leave_the_earlier_ones_alone(api: Api, first: dict[str, Any]) -> None:
-    options = {"quantization": {"per_channel": False}}
+    options = {"quantization": {"method": "minmax", "per_channel": False}}
     job = api.convert(small_model(), PICTURES, options=options)
     assert sources(job) == {"onnx": first["job_id"], "bie": None, "nef": None}
 
@@ -166,7 +166,7 @@ def test_two_at_once_are_one_work(caching: Deployment, api: Api) -> None:
     """Two workers of stage BIE: without waiting for each other both would quantize."""
     caching.another_worker("bie")
     stored = api.upload(slow_model(64), pngs(10, side=64))
-    plain = {"quantization": {"goal": "none"}}
+    plain = {"quantization": {"method": "minmax"}}
     body = {"model_key": stored["model_key"], "quant_key": stored["quant_key"], "options": plain}
     started = [api.http.post("/jobs", json=body).json()["job_id"] for _ in range(2)]
     jobs = [api.wait(job_id, has_ended) for job_id in started]

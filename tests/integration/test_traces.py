@@ -16,7 +16,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from tests.harness.api import Api, pngs, small_model
-from tests.harness.deployment import Deployment
+from tests.harness.deployment import DRAMATIQ, Deployment
 from tests.harness.http_server import respond, served
 from tests.harness.operations import logged
 from tests.harness.paths import REPOSITORY
@@ -88,9 +88,11 @@ def collector() -> Iterator[Collector]:
 
 @pytest.fixture(scope="module")
 def traced(tmp_path_factory: pytest.TempPathFactory, collector: Collector) -> Iterator[Deployment]:
+    """One worker has all queues: these are programs, and no copies, for two seconds of the processor each."""
     with Deployment(tmp_path_factory.mktemp("traced"), log_format="json") as deployment:
         deployment.env |= {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url, "OTEL_BSP_SCHEDULE_DELAY": "200"}
-        deployment.whole()
+        deployment.start([DRAMATIQ, "actors", "--queues", *STAGES, "done", "--processes", "1", "--threads", "1"])
+        deployment.web()
         yield deployment
 
 

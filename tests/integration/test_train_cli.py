@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,10 +14,9 @@ import pytest
 from app.training.model import State
 from tests.harness import command_line
 from tests.harness.deployment import Deployment
-from tests.harness.paths import REPOSITORY
 from tests.harness.training.scheduler import SCRIPT, TASKS, Scheduler, scheduler_of
 from tests.harness.training.tasks import show_cluster
-from tests.harness.until import until
+from tests.harness.until import PATIENCE_S, until
 from tests.harness.users import Person
 
 
@@ -47,19 +44,20 @@ def environment(who: Person) -> dict[str, str]:
 
 
 class Command:
-    """`modelmill train arguments` as alice types it, its output into a pipe."""
+    """`modelmill train arguments` as alice types it, its output into a file."""
 
-    def __init__(self, who: Person, *arguments: object) -> None:
-        env = {**environment(who), "PYTHONPATH": str(REPOSITORY)}
-        command = [sys.executable, "-m", "app.cli.main", "train", *map(str, arguments)]
-        self.process = subprocess.Popen(
-            command, env=env, cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
+    def __init__(self, who: Person, folder: Path, *arguments: object) -> None:
+        self._output, self._errors = folder / "output", folder / "errors"
+        env = environment(who)
+        self.process = command_line.begin("train", *arguments, environment=env, log=self._output, errors=self._errors)
+
+    def until_it_says(self, *words: str) -> None:
+        until(self._output.read_text, lambda text: all(word in text for word in words))
 
     def end(self) -> tuple[int, str, str]:
         """Exit code, what it said, and what it complained about."""
-        out, troubles = self.process.communicate(timeout=120)
-        return self.process.returncode, out, troubles
+        code = self.process.wait(PATIENCE_S)
+        return code, self._output.read_text(), self._errors.read_text()
 
 
 def said(who: Person, *arguments: object) -> str:
@@ -89,33 +87,32 @@ def test_a_task_is_submitted_listed_shown_and_cancelled(shared: Deployment, alic
     assert "No scheduler has looked" in said(alice, "cluster")
 
 
-def test_a_task_is_followed_while_it_runs(alice: Person, spec: Path, web: httpx.Client, scheduler: Scheduler) -> None:
+def test_a_task_is_followed_while_it_runs(
+    alice: Person, spec: Path, web: httpx.Client, scheduler: Scheduler, tmp_path: Path
+) -> None:
     known = known_to(web)
-    command = Command(alice, "submit", spec)
+    command = Command(alice, tmp_path, "submit", spec)
     task_id = last_task(web, known)
     folder = scheduler.attempt(task_id, log="epoch 1\n")
     scheduler.bring(task_id, State.RUNNING)
-    assert command.process.stdout is not None
-    seen = ""
-    while "epoch 1" not in seen:
-        seen += command.process.stdout.readline()
+    command.until_it_says("epoch 1")
     with (folder / "driver.log").open("a") as log:
         log.write("epoch 2\n")
     scheduler.end(task_id, State.SUCCEEDED)
-    code, out, troubles = command.end()
+    code, seen, troubles = command.end()
     assert code == 0, troubles
-    seen += out
     assert seen.index("RUNNING") < seen.index("epoch 1") < seen.index("epoch 2") < seen.index("SUCCEEDED")
     assert said(alice, "logs", task_id, "--tail", "1") == "epoch 2\n"
     assert said(alice, "logs", task_id, "-f") == "epoch 1\nepoch 2\n"
 
 
-def test_whoever_walks_away_leaves_the_task_in_line(alice: Person, spec: Path, web: httpx.Client) -> None:
+def test_whoever_walks_away_leaves_the_task_in_line(
+    alice: Person, spec: Path, web: httpx.Client, tmp_path: Path
+) -> None:
     known = known_to(web)
-    command = Command(alice, "submit", spec)
+    command = Command(alice, tmp_path, "submit", spec)
     task_id = last_task(web, known)
-    assert command.process.stdout is not None and task_id in command.process.stdout.readline()
-    assert "QUEUED" in command.process.stdout.readline()
+    command.until_it_says(task_id, "QUEUED")
     command.process.send_signal(signal.SIGINT)
     code, _, troubles = command.end()
     assert code == 130 and f"`modelmill train cancel {task_id}`" in troubles
@@ -124,5 +121,5 @@ def test_whoever_walks_away_leaves_the_task_in_line(alice: Person, spec: Path, w
 
 def test_what_is_wrong_with_a_spec_is_bad_input(alice: Person, spec: Path) -> None:
     spec.write_text("workload: dance\n")
-    code, _, troubles = Command(alice, "submit", spec).end()
-    assert code == 2 and "workload" in troubles
+    ended = command_line.run("train", "submit", spec, environment=environment(alice))
+    assert ended.returncode == 2 and "workload" in ended.stderr

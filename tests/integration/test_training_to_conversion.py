@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -19,6 +17,7 @@ from app.homes.service import Homes
 from app.inference.runtimes.sessions import HostModel
 from app.kit.clock import now
 from tests.harness.api import Api, has_ended
+from tests.harness.command_line import run
 from tests.harness.deployment import DRAMATIQ, Deployment
 from tests.harness.paths import REPOSITORY
 from tests.harness.training.finished_tasks import finished_task, folder_of
@@ -117,13 +116,7 @@ def test_task_and_job_lead_to_each_other(user: Person, container: Container, api
         page = browser.get(made["page"]).text
     assert f'href="/ui/tasks/{task_id}"' in page and "Trained by" in page
     kept = {name: value for name, value in os.environ.items() if not name.startswith("MODELMILL_")}
-    shown = subprocess.run(
-        [Path(sys.executable).parent / "modelmill", "jobs", "show", made["job_id"], "--url", user.url],
-        capture_output=True,
-        text=True,
-        env={**kept, "MODELMILL_TOKEN": user.token},
-        check=True,
-    )
+    shown = run("jobs", "show", made["job_id"], "--url", user.url, environment={**kept, "MODELMILL_TOKEN": user.token})
     assert f"origin   task:{task_id}\n" in shown.stdout
     events = api.http.get(f"/api/v2/tasks/{task_id}/events").json()["events"]
     told = [event["payload"] for event in events if event["event_type"] == "CONVERSION"]

@@ -7,6 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.harness.migrated import migrated_file
 from tests.integration.test_accounts import TOKEN, modelmill
 from tests.integration.test_quickstart import Up
 
@@ -15,6 +16,7 @@ BOTH = ("--host", "0.0.0.0", "--workers", "onnx=0,bie=0,nef=0")
 
 
 def test_the_first_start_beyond_this_machine_says_how_to_make_an_administrator_until_ctrl_c(tmp_path: Path) -> None:
+    migrated_file(tmp_path / "data" / "modelmill.db")
     stack = Up(tmp_path / "data", *BOTH)
     try:
         assert httpx.get(f"{stack.url}/jobs", trust_env=False).status_code == 401

@@ -20,7 +20,7 @@ def test_a_moment_on_a_slow_link_shows_a_fixed_plan_beside_the_policy_and_the_ai
         cwd=REPOSITORY,
         capture_output=True,
         text=True,
-        timeout=170,
+        timeout=570,
         check=False,
     )
     assert done.returncode == 0, done.stderr

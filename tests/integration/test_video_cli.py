@@ -154,12 +154,44 @@ def test_sinks_are_added_listed_and_removed(
     said(capsys, monkeypatch, "sinks", "remove", job.uid, nowhere)
     files = parsed(capsys, monkeypatch, "sinks", "add", job.uid, "datasets/door")
     assert files["kind"] == "file"
-    said(capsys, monkeypatch, "sinks", "remove", job.uid, files["sink_id"])
-    said(capsys, monkeypatch, "sinks", "remove", job.uid, sink_id)
+    assert typed(monkeypatch, "sinks", "test", job.uid, "datasets/yard") == Exit.NOT_FOUND
+    assert "there is no sink datasets/yard" in capsys.readouterr().err
+    assert said(capsys, monkeypatch, "sinks", "remove", job.uid, "datasets/door") == "datasets/door is removed.\n"
+    said(capsys, monkeypatch, "sinks", "remove", job.uid, sink_id[:8])
     assert parsed(capsys, monkeypatch, "sinks", "list", job.uid) == []
     capsys.readouterr()
     assert typed(monkeypatch, "sinks", "add", job.uid, "mqtt://10.0.0.1/a") != Exit.OK
     assert "private network" in capsys.readouterr().err
+    assert typed(monkeypatch, "sinks", "add", job.uid, "amqp://93.184.215.14/a") == Exit.BAD_INPUT
+    assert "mqtts://" in capsys.readouterr().err
+
+
+def test_sinks_are_those_of_a_file(
+    env: VideoWeb, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    job = env.running()
+    said(capsys, monkeypatch, "sinks", "add", job.uid, "datasets/old")
+    entries = [
+        {"address": "datasets/door", "content": "rows"},
+        {"address": "mqtt://me:secret@93.184.215.14/a", "kind": "home_assistant"},
+    ]
+    file = written(tmp_path, {"sinks": entries})
+    assert said(capsys, monkeypatch, "sinks", "apply", job.uid, file).splitlines() == [
+        "datasets/door is added.",
+        "mqtt://me:***@93.184.215.14/a is added.",
+    ]
+    assert said(capsys, monkeypatch, "sinks", "apply", job.uid, file, "--prune") == "datasets/old is removed.\n"
+    kept = parsed(capsys, monkeypatch, "sinks", "list", job.uid)
+    assert [(sink["kind"], sink["content"]) for sink in kept] == [("file", "rows"), ("home_assistant", "events")]
+    for wrong in (
+        "[]",
+        "sinks: [{adress: x}]",
+        "sinks: [{address: x, content: all}]",
+        "sinks: [x]",
+        "sinks: [{address: 5}]",
+    ):
+        assert typed(monkeypatch, "sinks", "apply", job.uid, written(tmp_path, wrong)) == Exit.BAD_INPUT
+        assert "cannot be read" in capsys.readouterr().err
 
 
 def test_what_there_is_is_told(

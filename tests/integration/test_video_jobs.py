@@ -21,6 +21,7 @@ from app.video.errors import (
     UnknownPolicy,
     VideoJobNotFound,
     VideoNotFound,
+    VideoRefused,
 )
 from app.video.model.job import JOBS, Ending, JobState, Mode, RestartPolicy
 from app.video.service import Submission
@@ -322,6 +323,18 @@ def test_videos_for_tests_are_as_the_services_leave_them(env: Env) -> None:
     assert env.jobs.decisions(USER, running.uid)[0].outcome == "late"
     assert len(env.reports.series(running.uid)) == 30
     assert len(env.reports.measurements(node="edge0")) == 12
+
+
+def test_a_video_that_its_node_opens_for_nobody_is_refused_with_the_nodes_reason(env: Env) -> None:
+    env.videos = {"1": {"type": "hall", "name": "rtsp://camera/1", "problem": "Not offered.", "refused": "yes"}}
+    env.report()
+    with pytest.raises(VideoRefused, match="edge0") as refused:
+        env.submit()
+    assert refused.value.hint == "Not offered."
+    assert env.jobs.count(USER) == 0
+    env.videos["1"] = {"type": "hall", "name": "a.mp4", "problem": "a.mp4 is cut off: its end is missing"}
+    env.report()
+    assert env.submit().video_id == "1"  # what is left of it can be read
 
 
 def test_the_first_plan_is_for_the_rate_and_size_that_the_node_says_its_video_has(env: Env) -> None:

@@ -18,7 +18,7 @@ from rich.console import Console
 
 from app.bootstrap.container import Container
 from app.inference.broadcast import Broadcast
-from app.kit.clock import from_text, now
+from app.kit.clock import from_text, now, to_text
 from app.kit.redis.change_hub import ChangeHub
 from app.kit.web.auth import Caller
 from app.kit.web.filters import exact
@@ -28,7 +28,7 @@ from app.model_registry.model import NewVersion
 from app.video import store
 from app.video.cli.tables import job_lines, stages_table
 from app.video.errors import VideoJobNotFound
-from app.video.model.job import JOBS, JobState, Mode, RestartPolicy, VideoJob
+from app.video.model.job import CANNOT_RUN, JOBS, JobState, Mode, RestartPolicy, VideoJob
 from app.video.model.kinds import StageSpec
 from app.video.scheduling.registry import policies
 from tests.harness.api import classifying_model
@@ -198,7 +198,7 @@ def test_the_page_of_a_job_shows_plan_figures_decisions_and_events(browser: Brow
         "Running",
         "live",
         "480p",
-        "of 4 frames one is processed, 2 are tracked, 1 are skipped",
+        "of every 4 frames 1 processed, 2 tracked, 1 skipped",
         "230 ms",
         "310 ms",
         "97.0 %",
@@ -679,8 +679,9 @@ def test_what_is_typed_in_the_other_form_stays(browser: Browser) -> None:
 def test_a_job_without_a_signal_says_since_when_in_the_list_on_its_page_and_by_the_api(browser: Browser) -> None:
     job = browser.running()
     status = {"flags": ["no_signal"], "silent_s": 60.0, "plan_result": {"delay": {}, "fps": 0.0, "frames": 0}}
+    note = "No signal: nothing listens at its host and port. The source is opened again until it is back."
     browser.video.reports.take(
-        {"job_uid": job.uid, "seq": 99, "results": [], **status},
+        {"job_uid": job.uid, "seq": 99, "results": [], "note": note, **status},
         node=EDGE,
         now=now(),  # type: ignore[typeddict-item]
     )
@@ -690,11 +691,43 @@ def test_a_job_without_a_signal_says_since_when_in_the_list_on_its_page_and_by_t
         page = html.unescape(browser.get(path).text)
         assert f"no signal since {exact(from_text(since))}" in page
         assert "230 ms" not in page, "the last delay is of another time"
+        assert note in page
     shown = browser.get(f"/api/v2/video/jobs/{job.uid}").json()
     assert (shown["flags"], shown["no_signal_since"], shown["delay_s"], shown["fps"]) == (["no_signal"], since, None, 0)
     told = browser.get(f"/user/sync_job_result/{job.uid}").json()
     assert (told["flags"], told["no_signal_since"]) == (["no_signal"], since)
     assert f"no signal since {since}" in "\n".join(job_lines(shown))
+
+
+def test_a_job_whose_runner_cannot_run_is_not_said_to_run(browser: Browser) -> None:
+    job = browser.running()
+    reason = f"{CANNOT_RUN}This node does not offer this source."
+    with browser.container.database.write() as conn:
+        store.change(conn, job.uid, reason=reason)
+    for path in ("/ui/video", f"/ui/video/{job.uid}"):
+        page = browser.get(path).text
+        assert "Not running" in text_of(page) and reason in text_of(page)
+        assert re.search(r'class="badge bad">\s*Not running', page)
+
+
+def test_what_troubles_a_job_is_said_with_where_to_look(browser: Browser) -> None:
+    job = browser.running()
+    with browser.container.database.write() as conn:
+        store.change_flags(conn, job, ["node_full", "sink_stuck"], at=to_text(now()))
+    page = browser.get(f"/ui/video/{job.uid}").text
+    assert "cannot store results: the newest wait in its memory. edge0" in text_of(page)
+    assert "What waits is sent as soon as it does. Sinks" in text_of(page)
+    assert page.count(f'href="/ui/video/{job.uid}/sinks"') == 2
+
+
+def test_a_job_whose_node_is_silent_is_not_said_to_run(browser: Browser) -> None:
+    job = browser.running()
+    with browser.container.database.write() as conn:
+        store.change_flags(conn, job, ["offline"], at=to_text(now()))
+    for path in ("/ui/video", f"/ui/video/{job.uid}"):
+        page = text_of(browser.get(path).text)
+        assert "last known: Running" in page and "node offline" in page
+    assert "nobody knows what the job does" in page
 
 
 def test_the_broadcast_of_a_job_is_on_its_page_in_the_list_by_the_api_and_in_the_form(browser: Browser) -> None:
@@ -730,6 +763,10 @@ def test_what_speaks_against_a_video_stands_on_every_page_that_names_it(browser:
     nodes.report(EDGE, report, address="192.168.56.102", version="1", now=now())
     for path in ("/ui/video", f"/ui/video/{job.uid}", "/ui/video/new", "/ui/nodes", f"/ui/nodes/{EDGE}"):
         assert problem in text_of(browser.get(path).text), path
+    assert text_of(browser.get("/ui/video").text).count(problem) == 1
+    with browser.video.jobs.locked(USER, job.uid) as (conn, _):
+        store.change(conn, job.uid, reason=f"{problem}. Offer another.")
+    assert text_of(browser.get("/ui/video").text).count(problem) == 1  # and not once more as the reason of the job
     chosen = re.findall(rf'<option value="{EDGE}/(\d+)"', browser.get("/ui/video/new").text)
     assert chosen == ["0", "1", "2", "10"]
     status = browser.get("/user/get_all_status").json()["data"]

@@ -325,6 +325,7 @@ def test_a_plan_by_hand_is_in_force_at_once(env: Env) -> None:
         env.planning.give(USER, job.uid, conf, mapping, now=env.now)
 
 
+@pytest.mark.exhaustive
 def test_many_jobs_planned_at_once_each_get_their_plan(env: Env, policy_runner: PolicyRunner) -> None:
     """By the product's own policy, in its process."""
     jobs = [env.submit() for _ in range(20)]

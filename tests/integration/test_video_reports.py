@@ -206,16 +206,18 @@ def test_only_the_node_that_runs_a_job_and_its_owner_speak_of_it(env: Env) -> No
 def test_a_job_without_a_signal_says_since_when_until_there_are_pictures_again(env: Env) -> None:
     job = env.running()
     none = {"delay": {}, "fps": 0.0, "frames": 0}
-    take(env, job.uid, 1, flags=["no_signal"], silent_s=12.0, plan_result=none)
+    note = "The first line.\nNo signal: nothing listens there. The source is opened again until it is back."
+    take(env, job.uid, 1, flags=["no_signal"], silent_s=12.0, plan_result=none, note=note)
     since = to_text(env.now - timedelta(seconds=12))
     stored = env.job(job.uid)
     assert (stored.flags, stored.no_signal_since, stored.plan_result["fps"]) == (("no_signal",), since, 0.0)
     env.later(5)
     take(env, job.uid, 2, flags=["no_signal"], silent_s=17.4)
     assert env.job(job.uid).no_signal_since == since, "as it was told first"
+    assert env.job(job.uid).reason == note.splitlines()[1]
     take(env, job.uid, 3, flags=[], results=[result(51)])
     stored = env.job(job.uid)
-    assert (stored.flags, stored.no_signal_since) == ((), None)
+    assert (stored.flags, stored.no_signal_since, stored.reason) == ((), None, "")
     take(env, job.uid, 4, flags=["no_signal"], silent_s=1.0, ending="error", reason="It was given up.")
     stored = env.job(job.uid)
     assert (stored.state, stored.flags, stored.no_signal_since) == (JobState.DONE, (), None), (

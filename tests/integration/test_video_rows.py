@@ -383,6 +383,7 @@ def test_a_job_whose_node_has_not_begun_it_has_no_picture_yet(cluster: VideoClus
 
 
 # --- many at once ---------------------------------------------------------------------------------------
+@pytest.mark.exhaustive
 def test_fifty_jobs_at_once_are_taken_and_the_web_answers_meanwhile(cluster: VideoCluster) -> None:
     """On a node whose agent is silent for a moment, so that they are planned and not run."""
     answers: list[tuple[float, int]] = []

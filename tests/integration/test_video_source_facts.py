@@ -36,10 +36,16 @@ def start(made: Deployment, clip: Path, **more: object) -> None:
 
 def test_a_policy_is_told_the_rate_and_size_of_the_source(made: Deployment, clip: Path) -> None:
     start(made, clip)
-    demand = until(lambda: [each for each in list(made.agent.demands) if each.get("generator_output")])[-1]
-    source = demand["generator_output"]
+    demands = until(lambda: [each for each in list(made.agent.demands) if "seq" in each.get("generator_output", {})])
+    source = demands[-1]["generator_output"]
     assert (source["fps"], source["width"], source["height"]) == (12.0, 320, 180)
     assert source["seq"] >= 1
+
+
+def test_a_plan_that_was_made_before_the_source_was_opened_is_corrected_at_once(made: Deployment, clip: Path) -> None:
+    start(made, clip)
+    first = until(lambda: list(made.agent.demands))[0]
+    assert (first["why"], first["generator_output"]["fps"]) == ("source", 12.0)
 
 
 def test_dropped_frames_are_counted_also_while_none_waits(made: Deployment, clip: Path) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import httpx
 import numpy as np
@@ -15,10 +16,10 @@ import pytest
 from app.edge.video.runner import stage_client
 from app.edge.video.runner.stage_client import HostAway, StageClient
 from app.edge.video.work import ServicesWork
-from app.kit.files import sha256_of, write_whole
+from app.kit.files import write_whole
 from app.kit.network.tls import AUTHORITIES, CERTIFICATE, KEY, Credentials, tls_name
 from app.kit.signatures.certificates import CertificateAuthority, new_request
-from app.video.model.job import ServicesContent, StageHost
+from app.video.model.job import StageHost
 from app.video.model.stage_call import RAW, Call, Encoded
 from tests.harness.paths import SHARED_DATA
 from tests.harness.until import PATIENCE_S, until
@@ -49,11 +50,8 @@ class EncryptedHost(VideoHost):
     def address(self) -> StageHost:
         return StageHost(self.node, "cloud", "127.0.0.1", self.url.replace("http:", "https:"), SECRET)
 
-    def write(self) -> None:
-        content = ServicesContent(self.stages, SECRET, (), 1)
-        blobs = {sha256_of(path): path for path in self.files}
-        here = ("127.0.0.1", self.port, self.folder, "http://127.0.0.1:9", self.node)
-        ServicesWork(content, blobs, *here, tls=self.tls, is_encrypted=True).write(self.file)
+    def work(self, **more: Any) -> ServicesWork:
+        return super().work(tls=self.tls, is_encrypted=True, **more)
 
     def is_up(self) -> bool:
         assert self.process.poll() is None, self.log.read_text()
@@ -69,7 +67,9 @@ def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EncryptedHost]:
     folder = tmp_path_factory.mktemp("encrypted")
     stage, files = stage_of("kind", "classification", [SHARED_DATA / "models/cls_mobilenet_v2_128_dynamic_batch.onnx"])
     tls, caller = (files_of(folder / node, node, serial=n) for n, node in ((1, "edge-1"), (2, "edge-2")))
-    made = EncryptedHost(folder / "host", {"kind": stage}, files, tls=tls, caller=caller)
+    made = EncryptedHost(
+        folder / "host", {"kind": stage}, files, agent_url="http://127.0.0.1:9", tls=tls, caller=caller
+    )
     yield made
     made.close()
 

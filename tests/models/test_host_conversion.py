@@ -79,7 +79,7 @@ def marked(case: Case) -> Any:
 def test_a_real_model_goes_through_all_stages_with_a_sensible_quality_table(case: Case, tmp_path: Path) -> None:
     folder = work_folder(tmp_path, SHARED_DATA / "models" / f"{case.model}.onnx", samples_of(case))
     options = Options.model_validate(
-        {"preprocess": case.preprocess, "input_shapes": case.shapes, "quantization": {"goal": "none"}}
+        {"preprocess": case.preprocess, "input_shapes": case.shapes, "quantization": {"method": "minmax"}}
     )
     reports = {stage: result.report for stage, result in run_all(folder, options).items()}
 
@@ -132,7 +132,7 @@ def test_boxes_are_held_against_labels_in_pixels_of_the_pictures(tmp_path: Path,
             bbox = [box.x1, box.y1, box.x2 - box.x1, box.y2 - box.y1]
             coco["annotations"].append({"image_id": picture.name, "category_id": 1, "bbox": bbox})
     (folder / "ref_images" / "labels.json").write_text(json.dumps(coco))
-    options = Options.model_validate({"preprocess": preprocess, "quantization": {"goal": "none"}})
+    options = Options.model_validate({"preprocess": preprocess, "quantization": {"method": "minmax"}})
     run_stage(Stage.ONNX, folder, options)
     rows = {row["metric"]: row for row in run_stage(Stage.BIE, folder, options).report["labels"]}
     assert len(coco["annotations"]) > 15

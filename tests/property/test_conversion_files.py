@@ -26,7 +26,7 @@ from app.conversion.service.uploads import FileStart, Uploads
 from app.conversion.toolchains import graph
 from app.conversion.toolchains.graph import TensorSpec
 from app.conversion.toolchains.kneron.nef import NotNef, describe
-from app.conversion.toolchains.samples import SampleSet, preprocess_picture
+from app.conversion.toolchains.samples import PictureReader, SampleSet
 from app.kit.errors import ModelmillError
 from app.kit.objects.filesystem import FilesystemStore
 from app.kit.sandbox.runner import Sandbox
@@ -116,7 +116,7 @@ def test_a_mutated_picture_is_read_or_called_damaged(kind: str, at: int, more: b
     with new_folder() as folder:
         (folder / "a.jpg").write_bytes(data)
         try:
-            assert preprocess_picture(folder / "a.jpg", RGB8, RAW).shape == (1, 3, 8, 8)
+            assert PictureReader(RGB8, RAW).read(folder / "a.jpg").shape == (1, 3, 8, 8)
         except DamagedSamples as error:
             assert "a.jpg" in error.message
 

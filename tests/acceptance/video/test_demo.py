@@ -11,7 +11,7 @@ from tests.harness.demonstration import demonstration
 from tests.harness.mosquitto import require_mosquitto
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_each_of_its_rules_makes_an_event_that_comes_by_mqtt_and_it_ends_by_itself(tmp_path: Path) -> None:
     """As README has it."""
     require_mosquitto()

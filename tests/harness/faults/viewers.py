@@ -43,11 +43,13 @@ class Viewers:
         self.reconnects = reconnects
         self._runner = asyncio.Runner()
         self._loop = self._runner.get_loop()
-        self._watching = self._watch_all()
+        self._crowd_task: asyncio.Future[Any] | None = None
+        self._has_begun = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def __enter__(self) -> Viewers:
         self._thread.start()
+        self._has_begun.wait()
         return self
 
     def __exit__(
@@ -65,19 +67,23 @@ class Viewers:
         return all(viewer.is_over for viewer in self.crowd)
 
     def _stop(self) -> None:
-        for task in asyncio.all_tasks(self._loop):
-            if task.get_coro() is self._watching:  # and not what closes the loop behind it
-                task.cancel()
+        """The crowd alone, and not the task of the client, which may be closing its connections: those it has not come
+        to would stay open."""
+        if self._crowd_task is not None:
+            self._crowd_task.cancel()
 
     def _run(self) -> None:
-        with self._runner, contextlib.suppress(asyncio.CancelledError):
-            self._runner.run(self._watching)
+        with self._runner:
+            self._runner.run(self._watch_all())
 
     async def _watch_all(self) -> None:
         limits = httpx.Limits(max_connections=None)
         # Without a time-out: anyio forgets, and does not close, what is connected in the moment in which it is up.
         async with httpx.AsyncClient(timeout=None, limits=limits) as client:
-            await asyncio.gather(*(self._watch(client, viewer) for viewer in self.crowd))
+            self._crowd_task = asyncio.gather(*(self._watch(client, viewer) for viewer in self.crowd))
+            self._has_begun.set()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._crowd_task
 
     async def _watch(self, client: httpx.AsyncClient, viewer: Viewer) -> None:
         while not viewer.is_over:

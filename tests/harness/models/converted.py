@@ -14,7 +14,7 @@ from tests.harness.models.host import run_all, work_folder
 
 FACES = "face_rfb_320"
 OPTIONS = Options.model_validate(
-    {"preprocess": {"scale": 1, "mean": [127], "std": [128]}, "quantization": {"goal": "none"}}
+    {"preprocess": {"scale": 1, "mean": [127], "std": [128]}, "quantization": {"method": "minmax"}}
 )
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -105,10 +107,19 @@ def arrays(count: int, *shape: int, spread: float = 1.0) -> Callable[[Path], Non
     return write
 
 
+@cache
+def freeze_libraries() -> None:
+    """A stage collects its garbage twice, and would look over the objects of these libraries each time."""
+    import onnxslim  # noqa: F401
+
+    gc.freeze()
+
+
 def run_stage(
     stage: Stage, folder: Path, options: Options | None = None, progress_log: list[tuple[float, str]] | None = None
 ) -> StageResult:
     """One stage; what it reports must be JSON without NaN."""
+    freeze_libraries()
     request = StageRequest(stage, folder, options or Options(), threads=2)
 
     def progress(fraction: float, what: str) -> None:

@@ -18,13 +18,13 @@ from tests.harness.toy import store
 OPERATIONS = Operations()
 
 
-@OPERATIONS.add("GET", "/api/v1/toys", "How many toys are there?", {200: ("application/json",)}, errors=())
+@OPERATIONS.get("/api/v1/toys", "How many toys are there?", ("application/json",), errors=())
 def count(request: Request) -> Response:
     with container_of(request).database.read() as conn:
         return JSONResponse({"toys": store.count(conn)})
 
 
-@OPERATIONS.add("POST", "/api/v1/toys", "One more.", {202: None}, errors=())
+@OPERATIONS.post("/api/v1/toys", "One more.", {202: None}, errors=())
 def put(request: Request) -> Response:
     container_of(request).waker.send(store.ToyMessage.PUT_TOY, name=request.query_params["name"])
     return Response(status_code=202)

@@ -335,8 +335,16 @@ class Deployment:
     def start(self, content: JobContent, source: Path | str) -> JobRunner:
         """A job that processes each frame, as fast as it can be, asks for no other plan meanwhile, however slow the
         machine is: what is counted is counted anew with each demand."""
-        self.work = RunnerWork(content, str(source), "127.0.0.1", 0, self.folder, self.agent.url, "edge-1")
-        self.work = replace(self.work, media_server=self.media_server)
+        self.work = RunnerWork(
+            content,
+            str(source),
+            host="127.0.0.1",
+            port=0,
+            folder=self.folder,
+            agent_url=self.agent.url,
+            node="edge-1",
+            media_server=self.media_server,
+        )
         path = self.folder / "work.json"
         self.work.write(path)
         self.runner = JobRunner(RunnerWork.read(path), path)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from app.edge.video.runner.frame_context import Outcome, Timing
+from app.edge.video.runner.frame_context import FrameOutcome, Timing
 from app.edge.video.runner.frame_queues import ROOM, ConcurrencyLimit
 from app.edge.video.runner.frame_workers import SMOOTH
 from app.edge.video.runner.plan_metrics import FrameCounts, PlanMetrics
@@ -215,7 +215,7 @@ class _Frame:
     stands_for: int
     began: float = 0.0
     ended: float = 0.0
-    outcome: Outcome | None = None
+    outcome: FrameOutcome | None = None
     places: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -377,7 +377,7 @@ class SimulatedJob:
             delay, queue = free[name] - began + way, max(0.0, free[name] - took - ready)
             timings[stage] = Timing(name, delay, took, queue, delay - took - queue, size)
             ready = free[name]
-        frame.began, frame.ended, frame.outcome = now, ready + waited, Outcome(plan, (0, 0), {}, timings)
+        frame.began, frame.ended, frame.outcome = now, ready + waited, FrameOutcome(plan, (0, 0), {}, timings)
         frame.places = plan.to_json()["flow_mapping"]
         self.under_way.append(frame)
 

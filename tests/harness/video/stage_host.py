@@ -67,9 +67,19 @@ class VideoHost:
         until(self.is_up)
 
     def write(self) -> None:
-        content = ServicesContent(self.stages, SECRET, self.peers, self.processes)
-        blobs = {sha256_of(path): path for path in self.files}
-        ServicesWork(content, blobs, "127.0.0.1", self.port, self.folder, self.agent_url, self.node).write(self.file)
+        self.work().write(self.file)
+
+    def work(self, **more: Any) -> ServicesWork:
+        return ServicesWork(
+            ServicesContent(self.stages, SECRET, self.peers, self.processes),
+            {sha256_of(path): path for path in self.files},
+            host="127.0.0.1",
+            port=self.port,
+            folder=self.folder,
+            agent_url=self.agent_url,
+            node=self.node,
+            **more,
+        )
 
     def is_up(self) -> bool:
         assert self.process.poll() is None, self.log.read_text()

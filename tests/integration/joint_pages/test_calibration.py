@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from app.joint_inference import calibration_upload
 from app.joint_inference.calibration.service import Calibrations
-from app.joint_inference.pages import calibration_new
 from app.kit.clock import now
 from tests.harness.joint.pages import USER, Browser
 from tests.harness.page_text import polled, text_of
@@ -45,12 +45,14 @@ def test_a_calibration_from_the_upload_to_the_service(
     assert browser.get(again).headers["hx-refresh"] == "true"
     page = browser.get(f"/ui/calibrations/{made}?budget=50")
     text = text_of(page)
-    assert "899 samples" in text and "edge alone 83.9 %" in text and "cloud alone 97.3 %" in text
+    assert "899 samples" in text and "edge alone 82.9 %" in text and "cloud alone 96.9 %" in text
+    assert "chosen on one half of the samples" in text
     assert "The best with at most 50 % uploaded" in text and "97." in text
     for kind in ("front", "edge-only", "cloud-only", "chance"):
         assert f"line-{kind}" in page.text
     none_up = text_of(browser.get(f"/ui/calibrations/{made}/pick?budget=0"))
-    assert "Uploaded 0.0 %" in none_up and "83.87 %" in none_up
+    assert "Uploaded 0.0 %" in none_up and "82.89 %" in none_up
+    assert re.search(r"On other samples 84\.86 % 8\d\.\d % to 8\d\.\d %", none_up)
     ask = re.search(r'class="btn btn-primary" href="([^"]+/apply\?setting=(\d+))"', page.text)
     assert ask is not None
     before = browser.spec("digits")
@@ -77,13 +79,26 @@ def test_a_calibration_that_failed_says_why(browser: Browser, calibrations: Cali
     assert "holiday.zip" in earlier and "Failed" in earlier
 
 
+def test_a_program_sends_the_same_samples_as_the_page(browser: Browser, calibrations: Calibrations) -> None:
+    place = "/api/v2/services/default/digits/calibrations"
+    answer = browser.web.post(place, files={"samples": ("yard.zip", b"no zip")}, headers=OURS)
+    assert answer.status_code == 201 and answer.json()["samples"] == "yard.zip", answer.text
+    calibrations.run(answer.json()["calibration_id"], now=now())
+    ended = browser.get(answer.headers["location"]).json()
+    assert ended["state"] == "FAILED" and "no zip and no .npz" in ended["error"]["message"]
+    none = browser.web.post(place, files={"other": ("yard.zip", b"no zip")}, headers=OURS)
+    assert none.status_code == 422 and none.json()["error"]["code"] == "BAD_SAMPLES"
+    unknown = browser.web.post(place.replace("digits", "other"), files={"samples": ("a", b"x")}, headers=OURS)
+    assert unknown.status_code == 404
+
+
 def test_samples_must_be_sent_and_may_not_be_too_many_bytes(
     browser: Browser, calibrations: Calibrations, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = "/ui/services/default/digits/calibrate"
     none = browser.web.post(url, files={"samples": ("", b"")}, headers=OURS)
     assert none.status_code == 422 and "No samples were sent" in text_of(none)
-    monkeypatch.setattr(calibration_new, "MAX_SET_BYTES", 10)
+    monkeypatch.setattr(calibration_upload, "MAX_SET_BYTES", 10)
     large = browser.web.post(url, files={"samples": ("a.zip", b"x" * 11)}, headers=OURS)
     assert large.status_code == 413 and "A set of samples may have" in text_of(large)
     assert not calibrations.of_service(USER, "default", "digits")

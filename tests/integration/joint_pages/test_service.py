@@ -76,7 +76,7 @@ def test_figures_are_those_that_were_reported(browser: Browser) -> None:
         "Data uploaded 3.0 MiB",
         "Pictures a second 24.5",
         "paused after errors",
-        "Last error of the cloud: refused",
+        "Last error: refused",
     ):
         assert what in text
 

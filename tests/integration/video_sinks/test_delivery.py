@@ -228,7 +228,11 @@ def test_a_test_goes_at_once_and_its_answer_is_shown(
     receiver.status = 410
     assert web.post(f"{place}/{sink.sink_id}/test").json() == {"is_taken": False, "problem": "it answered 410"}
     shown = web.post(f"{page}/test", data={"sink_id": sink.sink_id}, headers=OURS).text
-    assert "The test was rejected:" in shown and "it answered 410" in shown
+    assert "The test failed:" in shown and "it answered 410" in shown
+    deliver(env, job.uid)
+    shown = web.get(page).text
+    assert all(words in shown for words in ("failing", "it answered 410", "1 failed attempt · It is sent again"))
+    assert "對方回應 410" in web.get(page, headers={"accept-language": "zh-TW"}).text
     assert web.post(f"{place}/{'0' * 32}/test").status_code == 404
     with Mosquitto(tmp_path) as broker:
         messages = broker.subscribe("#")
@@ -275,5 +279,9 @@ def test_the_page_adds_shows_and_removes_sinks(web: Within, env: Env, job: Video
     assert "3 left out" in shown and "row/2, 1200000 bytes: it answered 413" in shown
     (listed,) = web.get(f"/api/v2/video/jobs/{job.uid}/sinks").json()["sinks"]
     assert (listed["skipped"], listed["skip_reason"][:6]) == (3, "row/2,")
+    web.post(page, data={"kind": "file", "content": "rows", "address": "datasets/door"}, headers=OURS)
     web.post(f"{page}/remove", data={"sink_id": one.sink.sink_id}, headers=OURS)
-    assert sinks_of(env, job.uid) == []
+    for action in ("remove", "test"):  # on a page that was open before
+        gone = web.post(f"{page}/{action}", data={"sink_id": one.sink.sink_id}, headers=OURS)
+        assert gone.status_code == 404 and "was removed meanwhile" in gone.text and "datasets/door" in gone.text
+    assert [state.sink.address for state in sinks_of(env, job.uid)] == ["datasets/door"]

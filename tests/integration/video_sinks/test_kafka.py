@@ -130,6 +130,36 @@ def test_a_message_too_large_is_left_out_and_the_next_ones_go_on(
     assert sink.skipped == 1 and "too large for the topic" in sink.skip_reason
 
 
+@pytest.mark.parametrize(
+    ("code", "reason"), [(19, "too few replicas of the topic are in sync"), (56, "its disk is full or broken")]
+)
+def test_a_broker_that_refuses_messages_for_now_is_said_to_and_gets_them_later(code: int, reason: str) -> None:
+    port = free_port()
+    with Tansu(advertised_port=port) as broker, KafkaGate(port, broker.port) as gate:
+        broker.make_topic(CAMERAS)
+        address = f"kafka://localhost:{port}/{CAMERAS}"
+        gate.refusal = code
+        assert problem_of(address) == f"the broker stores nothing: {reason}"
+        gate.refusal = 0
+        assert problem_of(address) == ""
+
+
+def test_a_message_too_large_for_the_broker_alone_is_left_out(env: Env, job: VideoJob) -> None:
+    port = free_port()
+    with Tansu(advertised_port=port) as broker, KafkaGate(port, broker.port) as gate:
+        broker.make_topic(CAMERAS)
+        add(env, job.uid, SinkKind.KAFKA, f"kafka://localhost:{port}/{CAMERAS}")
+        gate.refusal = 10
+        take(env, job.uid, 2)
+        deliver(env, job.uid)
+        gate.refusal = 0
+        take(env, job.uid, 3)
+        deliver(env, job.uid)
+        assert state(env, job.uid) == ("idle", 1, 0, "")
+    sink = sinks_of(env, job.uid)[0].sink
+    assert sink.skipped == 1 and "too large for the topic" in sink.skip_reason
+
+
 def test_a_server_that_says_nothing_is_given_up_and_the_next_one_is_tried(broker: Tansu) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         place = f"127.0.0.1:{silent.getsockname()[1]}"

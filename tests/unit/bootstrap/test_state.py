@@ -55,6 +55,7 @@ def test_what_nobody_has_put_there_is_a_fault() -> None:
         AppState[int]("number")(Request({"type": "http", "app": Starlette()}))
 
 
+@pytest.mark.slow
 def test_an_application_has_a_container_and_what_is_the_webs_own(settings: Settings) -> None:
     app = create_app(settings)
     assert set(app.state._state) == {

@@ -129,6 +129,7 @@ def test_a_link_out_of_the_home_is_not_followed(container: Container, jobs: Resu
         jobs.convert(wanted(model=f"{HOME}/models/out.onnx"))
 
 
+@pytest.mark.slow
 def test_what_there_is_no_room_for_becomes_a_job_once_there_is(
     narrow: Container, homes: Homes, database: Database
 ) -> None:

@@ -109,6 +109,7 @@ def test_training_is_set_up_where_a_stack_runs_that_can_start_a_cluster_and_nowh
     assert refused.value.hint == ""
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(find_spec("ray") is None, reason="without Ray it would be installed")
 def test_the_running_stack_is_told_to_start_training(tmp_path: Path) -> None:
     folder = DataFolder(tmp_path, tmp_path / "run")

@@ -145,6 +145,7 @@ def quick_disk() -> Iterator[Path]:
         yield Path(folder)
 
 
+@pytest.mark.slow
 def test_a_thousand_files_come_page_by_page_looking_at_those_of_the_page_only(
     quick_disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,7 +12,6 @@ from app.homes import names
 from app.homes.errors import PathRefused
 from app.homes.model import (
     HOME_FOLDERS,
-    Due,
     HomesOptions,
     Retention,
     check_may_enter,
@@ -57,30 +56,15 @@ def test_a_user_may_not_be_called_so(name: str) -> None:
         HomesOptions(Path("/x")).logical(name)
 
 
-@pytest.mark.parametrize(
-    ("after", "due"),
-    [
-        (timedelta(days=-1), Due.JOBS),
-        (timedelta(days=2, hours=23), Due.JOBS),
-        (timedelta(days=3), Due.TRASH),
-        (timedelta(days=9, hours=23), Due.TRASH),
-        (timedelta(days=10), Due.NOWHERE),
-        (timedelta(days=400), Due.NOWHERE),
-    ],
-)
-def test_a_jobs_folder_goes_to_the_trash_after_three_days_and_seven_later_for_good(after: timedelta, due: Due) -> None:
-    assert Retention().due(ENDED, ENDED + after) is due
-
-
-def test_the_folder_of_a_job_that_has_not_ended_stays() -> None:
-    assert Retention().due(None, ENDED + timedelta(days=4000)) is Due.JOBS
+def test_a_jobs_folder_goes_to_the_trash_after_three_days_and_seven_later_for_good() -> None:
+    assert Retention().trash_at(ENDED) == ENDED + timedelta(days=3)
+    assert Retention().purge_at(ENDED) == ENDED + timedelta(days=10)
 
 
 def test_the_days_are_settings() -> None:
     retention = Retention(trash_after=timedelta(hours=1), purge_after=timedelta(hours=2))
     assert retention.trash_at(ENDED) == ENDED + timedelta(hours=1)
     assert retention.purge_at(ENDED) == ENDED + timedelta(hours=3)
-    assert retention.due(ENDED, retention.purge_at(ENDED)) is Due.NOWHERE
     assert not retention.is_stale(ENDED, ENDED + timedelta(minutes=119))
     assert retention.is_stale(ENDED, ENDED + timedelta(hours=2))
 

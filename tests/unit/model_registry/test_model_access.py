@@ -41,6 +41,7 @@ def card_found(models: Models, user: str, name: str = "alice/m") -> str | None:
     return model.card.name if model is not None else None
 
 
+@pytest.mark.slow
 def test_a_model_is_its_owners_until_the_owner_shares_it(models: Models) -> None:
     everyone = ("alice", "bob", "carol", "mallory", "boss", "nobody")
 

@@ -290,6 +290,7 @@ def test_a_completed_job_is_found_by_name_and_by_id_and_stays(
     assert len(models.page("alice")[0]) == 2
 
 
+@pytest.mark.slow
 def test_the_newest_completed_job_of_exactly_that_name_wins(container: Container, models: Models) -> None:
     finished_job(container, "alice", "faces", minute=1)
     newest = finished_job(container, "alice", "faces", minute=2)

@@ -94,5 +94,7 @@ def test_a_folder_becomes_one_zip_without_what_is_no_image(tmp_path: Path) -> No
 def test_a_folder_without_images_is_said_so(tmp_path: Path) -> None:
     with pytest.raises(NoImages, match="no pictures and no arrays"), packed([tmp_path]):
         pass
+    with pytest.raises(NoImages, match="are given"), packed([]):
+        pass
     with pytest.raises(NoImages, match="there is no"), packed([tmp_path / "missing"]):
         pass

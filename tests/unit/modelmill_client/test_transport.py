@@ -132,9 +132,15 @@ def test_what_is_no_address_is_said_so(url: str) -> None:
         Modelmill(url).job("1")
 
 
+@pytest.mark.parametrize("token", ["mm_é", "mm_a\nmm_b", "mm_a mm_b"])
+def test_what_is_no_token_is_said_so(token: str) -> None:
+    with pytest.raises(Unauthorized, match="no token has"):
+        Modelmill(token=token)
+
+
 def test_address_and_token_are_those_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MODELMILL_URL", "http://mill:1234")
-    monkeypatch.setenv("MODELMILL_TOKEN", "mm_2_y")
+    monkeypatch.setenv("MODELMILL_TOKEN", "mm_2_y\n")
     server = Server(httpx.Response(200, json=JOB))
     Modelmill(transport=httpx.MockTransport(server)).job("1")
     assert str(server.requests[0].url) == "http://mill:1234/jobs/1"

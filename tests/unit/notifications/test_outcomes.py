@@ -91,6 +91,12 @@ def test_a_failure_is_told_in_the_readers_language() -> None:
     assert reason == "原因：no room"
 
 
+@pytest.mark.parametrize(("verdict", "told"), [("PASSED", "3.2 dB"), ("BELOW_RULE", "3.2 dB, below the rule")])
+def test_a_completed_job_below_the_rule_says_so(verdict: str, told: str) -> None:
+    data = {"name": "yolo", "snr_db": 3.2, "verdict": verdict}
+    assert message_text(EventKind.JOB_COMPLETED, data, "en").splitlines()[1:] == [f"Worst output: {told}"]
+
+
 @pytest.mark.parametrize(
     "address", ["", "ada", "ada@", "@x.org", "a b@x.org", "ada@x.org\nBcc: b@x.org", "<ada@x.org>"]
 )

@@ -101,6 +101,7 @@ def labels_of(series: str) -> set[str]:
     return manual()[bare][1] if bare in manual() else set()
 
 
+@pytest.mark.slow
 def test_the_manual_has_every_metric_with_its_type(figures: Figures) -> None:
     exported = {
         f"{family.name}_total" if family.type == "counter" else family.name: family.type

@@ -109,6 +109,7 @@ def texts() -> dict[Path, str]:
     return {path: path.read_text("utf-8") for path in sources()}
 
 
+@pytest.mark.slow
 def test_nothing_of_the_product_starts_a_shell() -> None:
     checked = texts()
     assert len(checked) > 100
@@ -117,6 +118,7 @@ def test_nothing_of_the_product_starts_a_shell() -> None:
     assert suspects and not {path: places for path, places in calls.items() if places}
 
 
+@pytest.mark.slow
 def test_no_source_makes_code_of_data() -> None:
     folders = [REPOSITORY / "app" / package for package in FROM_NETWORK]
     checked = {path: text for path, text in texts().items() if any(map(path.is_relative_to, folders))}

@@ -28,7 +28,7 @@ def test_every_cell_names_tests_or_a_reason_that_are_below() -> None:
     reasons = {cell for cell in cells if re.fullmatch(r"\(\w\)", cell)}
     assert named == set(TESTS)
     assert reasons == set(re.findall(r"^- (\(\w\)) ", TEXT, re.MULTILINE))
-    assert set(cells) - named - reasons == {"**open**"}
+    assert set(cells) - named - reasons == set()
 
 
 def test_every_kind_of_sink_and_of_stream_has_a_row() -> None:

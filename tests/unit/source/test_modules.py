@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import ast
 
+import pytest
+
 from tests.harness.paths import REPOSITORY
 from tests.harness.source_trees import source_trees
 
+pytestmark = pytest.mark.slow
 MOST_LINES = 400
 
 

@@ -7,10 +7,13 @@ import re
 from collections import defaultdict
 from pathlib import Path
 
+import pytest
+
 from ops.survey import FORMATTER_MARK, gerunds
 from tests.harness.paths import REPOSITORY
 from tests.harness.source_trees import nodes, source_trees
 
+pytestmark = pytest.mark.slow
 CLASSES_IN_ING = {
     "drawing",
     "ending",

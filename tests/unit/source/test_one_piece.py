@@ -11,6 +11,7 @@ import pytest
 
 from tests.harness.source_trees import nodes, source_trees
 
+pytestmark = pytest.mark.slow
 NESTED = {
     Path("app/kit/text/untrusted_json.py"),
     Path("app/edge/video/stage_host/child.py"),  # outputs of a stage are written
@@ -34,19 +35,16 @@ def test_json_from_outside_is_read_by_the_kit() -> None:
 def test_each_code_of_an_error_belongs_to_one_class() -> None:
     """An error that another process reports is rebuilt from its code."""
     declared = Counter(
-        statement.value.value
+        keyword.value.value
         for tree in source_trees("app").values()
         for kind in nodes(tree, ast.ClassDef)
-        for statement in kind.body
-        if isinstance(statement, ast.Assign)
-        and ast.unparse(statement.targets[0]) == "code"
-        and isinstance(statement.value, ast.Constant)
+        for keyword in kind.keywords
+        if keyword.arg == "code" and isinstance(keyword.value, ast.Constant)
     )
     assert len(declared) > 100
     assert [code for code, times in declared.items() if times > 1] == []
 
 
-@pytest.mark.slow
 def test_tests_wait_for_a_condition_with_one_function() -> None:
     others = [
         f"{path}:{function.lineno}"

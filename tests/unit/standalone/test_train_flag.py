@@ -23,6 +23,16 @@ def test_ray_is_installed_and_where_it_cannot_be_nothing_starts(requests: list[t
     assert requests == [("train", "ray")]
 
 
+def test_with_the_sample_what_its_training_needs_is_installed(
+    requests: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(CannotStart, match="PyTorch"):
+        cli.require_sample()
+    monkeypatch.setattr(cli, "ensure_extra", lambda extra, module: requests.append((extra, module)) or True)
+    cli.require_sample()
+    assert requests == [("sample", "torch"), ("sample", "torch"), ("sample", "sklearn")]
+
+
 def test_nothing_is_installed_where_another_cluster_is_named(
     requests: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

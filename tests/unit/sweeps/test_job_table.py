@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from app.conversion.model import Artifact, JobRecord, StageState, submitted
+from app.conversion.model.digest import digest
 from app.conversion.options import HostQuantization, Options
 from app.sweeps.job_table import differences, rows_of
 
@@ -74,9 +75,23 @@ def test_only_options_that_differ_between_jobs_of_a_model_are_told() -> None:
     assert differences(jobs[1:]) == {}
 
 
+def test_a_job_made_by_steps_has_no_method() -> None:
+    steps = {"steps": [{"kind": "range", "method": "mse"}], "goal": "none"}
+    made, plain = (
+        replace(job(name, "m1", 1.0, 1), options=Options(quantization=HostQuantization.model_validate(values)))
+        for name, values in (("made", steps), ("plain", {"method": "entropy"}))
+    )
+    texts = differences([made, plain])
+    assert "method best" not in texts[0] and "method entropy" in texts[1]
+    assert [digest(record).labels["method"] for record in (made, plain)] == [frozenset(), {"entropy"}]
+
+
 def test_an_option_that_one_job_does_not_use_is_named_for_the_other_alone() -> None:
     searched, plain = (
-        replace(job(name, "m1", 1.0, 1), options=Options(quantization=HostQuantization(goal=goal)))
-        for name, goal in (("searched", "snr>=20"), ("plain", ""))
+        replace(job(name, "m1", 1.0, 1), options=Options(quantization=quantization))
+        for name, quantization in (
+            ("searched", HostQuantization(goal="snr>=20")),
+            ("plain", HostQuantization(method="minmax")),
+        )
     )
-    assert differences([searched, plain]) == {0: "goal snr>=20"}
+    assert differences([searched, plain]) == {0: "goal snr>=20", 1: "method minmax"}

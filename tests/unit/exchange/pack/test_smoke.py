@@ -39,12 +39,14 @@ def test_a_missing_library_is_named_with_its_remedy(pack: Path) -> None:
     assert (ended.returncode, ended.stderr) == (1, "numpy is missing: python -m pip install numpy onnxruntime\n")
 
 
+@pytest.mark.slow
 def test_a_flag_that_it_does_not_have_is_refused(pack: Path) -> None:
     ended = run(pack, "smoke.py", "--post")
     assert ended.returncode == 2
     assert "unrecognized arguments: --post" in ended.stderr
 
 
+@pytest.mark.slow
 def test_a_model_that_was_changed_since_it_was_packed_is_named_before_it_runs(pack: Path) -> None:
     (pack / "out.nef").write_bytes(b"damaged on its way")
     ended = run(pack, "smoke.py")

@@ -55,6 +55,7 @@ def homes(tmp_path: Path, database: Database, standin: SftpgoStandin) -> Iterato
 
 
 # --- the outbox -------------------------------------------------------------------------------------
+@pytest.mark.slow
 def test_a_user_gets_a_home_and_an_account_at_the_next_pulse(
     accounts: Accounts, homes: Homes, standin: SftpgoStandin
 ) -> None:
@@ -217,6 +218,7 @@ def test_keys_and_passwords_of_the_embedded_server_end_with_a_change_to_another(
     assert account.keys == () and account.password_hash != password_hash
 
 
+@pytest.mark.slow
 def test_several_at_once_tell_each_change_once(accounts: Accounts, homes: Homes, standin: SftpgoStandin) -> None:
     for number in range(10):
         accounts.users.create(f"user{number}", Role.USER, by="admin")
