@@ -34,8 +34,11 @@ CLIENT_PORT, CLIENT_PORTS = 10001, 100
 PATIENCE_S = 120.0
 GRACE_S = 5.0
 POLL_S = 0.1
-SAMPLE = Path(__file__).parent / "samples" / "digits"
 NOT_RUNNING = 3
+
+
+class RayEnded(CannotStart):
+    """One of its nodes ended by itself while it was starting."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -47,7 +50,7 @@ def main(arguments: list[str] | None = None) -> int:
         folder = RunFolder(settings.data_dir)
         with folder.locked():
             if chosen.verb == "start":
-                return start(folder, settings.homes, chosen)
+                return start(folder, chosen)
             return stop(folder) if chosen.verb == "stop" else status(folder)
     except ModelmillError as error:
         say(error.message)
@@ -69,7 +72,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def start(folder: RunFolder, homes: Path, chosen: argparse.Namespace) -> int:
+def start(folder: RunFolder, chosen: argparse.Namespace) -> int:
     """Returns when jobs are accepted.
 
     Raises:
@@ -84,19 +87,23 @@ def start(folder: RunFolder, homes: Path, chosen: argparse.Namespace) -> int:
         end(folder, known)  # killed, or ended with the machine: what is left of it
     for port, flag in ((chosen.port, "--port"), (chosen.gcs_port, "--gcs-port")):
         _require_free(port, flag)
-    temporary = tempfile.mkdtemp(prefix="mm-ray-", dir="/tmp")
-    cluster = Cluster(chosen.port, chosen.gcs_port, folder.token(), temporary)
+    try:
+        cluster = _start_cluster(folder, chosen)
+    except RayEnded:  # Ray gives a worker, and parts of a head, 30 s to start, which on a busy machine are too few
+        cluster = _start_cluster(folder, chosen)
+    say(f"Ray runs: a head, and a worker with {chosen.cpus} CPUs and {chosen.gpus} pretended GPUs. {cluster.address}")
+    show(cluster)
+    return 0
+
+
+def _start_cluster(folder: RunFolder, chosen: argparse.Namespace) -> Cluster:
+    cluster = Cluster(chosen.port, chosen.gcs_port, folder.token(), tempfile.mkdtemp(prefix="mm-ray-", dir="/tmp"))
     folder.write(cluster)
     try:
-        cluster = _start_nodes(folder, cluster, chosen)
+        return _start_nodes(folder, cluster, chosen)
     except BaseException:
         end(folder, folder.read() or cluster)
         raise
-    program = put_sample(homes)
-    say(f"Ray runs: a head, and a worker with {chosen.cpus} CPUs and {chosen.gpus} pretended GPUs. {cluster.address}")
-    say(f"The program of the sample is in {program}.")
-    show(cluster)
-    return 0
 
 
 def _require_free(port: int, flag: str) -> None:
@@ -129,15 +136,9 @@ def _start_nodes(folder: RunFolder, cluster: Cluster, chosen: argparse.Namespace
     worker = ray_node.worker_command(
         gcs_port=cluster.gcs_port, cpus=chosen.cpus, gpus=chosen.gpus, resource=RESOURCE, store_bytes=STORE_BYTES
     )
-    for is_last in (False, True):
-        whole = _launch(folder, cluster, "worker", worker)
-        try:
-            _wait(folder, whole, "worker", partial(_accepts_jobs, whole))
-            break
-        except CannotStart:  # Ray gives a worker 30 s to start, which on a busy machine are too few
-            if is_last or not cluster.is_alive or whole.is_alive:
-                raise
-    return whole
+    cluster = _launch(folder, cluster, "worker", worker)
+    _wait(folder, cluster, "worker", partial(_accepts_jobs, cluster))
+    return cluster
 
 
 def _launch(folder: RunFolder, cluster: Cluster, name: str, command: list[str]) -> Cluster:
@@ -167,13 +168,11 @@ def _wait(folder: RunFolder, cluster: Cluster, what: str, is_up: Callable[[], bo
     deadline = time.monotonic() + PATIENCE_S
     while not is_up():
         if not cluster.is_alive:
-            problem = f"Ray ended while its {what} was starting."
-        elif time.monotonic() > deadline:
+            raise RayEnded(f"Ray ended while its {what} was starting.", hint=tail(folder.path / f"{what}.log"))
+        if time.monotonic() > deadline:
             problem = f"Ray did not start: its {what} was not up after {PATIENCE_S:.0f} s."
-        else:
-            time.sleep(POLL_S)
-            continue
-        raise CannotStart(problem, hint=tail(folder.path / f"{what}.log"))
+            raise CannotStart(problem, hint=tail(folder.path / f"{what}.log"))
+        time.sleep(POLL_S)
 
 
 def _accepts_jobs(cluster: Cluster) -> bool:
@@ -230,15 +229,6 @@ def _has_ended(node: NodeProcess) -> bool:
     while node.is_alive and time.monotonic() < deadline:
         time.sleep(POLL_S)
     return not node.is_alive
-
-
-def put_sample(homes: Path) -> Path:
-    """The training program of the sample, where `code_path: /private/common/code/digits` finds it."""
-    folder = homes / "common" / "code" / SAMPLE.name
-    folder.mkdir(parents=True, exist_ok=True)
-    for source in SAMPLE.glob("*.py"):
-        shutil.copyfile(source, folder / source.name)
-    return folder
 
 
 def show(cluster: Cluster) -> None:

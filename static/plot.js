@@ -44,7 +44,7 @@
 
   const optionsOf = (frame, values) => {
     const style = getComputedStyle(frame);
-    const axis = { stroke: style.color, grid: { stroke: gridOf(frame), width: 1 }, ticks: { show: false }, font: `12px ${style.fontFamily}` };
+    const axis = { stroke: style.color, grid: { stroke: gridOf(frame), width: 1 }, ticks: { show: false }, font: `12px ${style.fontFamily}`, labelFont: `12px ${style.fontFamily}` };
     const short = (value) => (value !== 0 && (Math.abs(value) < 1e-3 || Math.abs(value) >= 1e6) ? value.toExponential().replace("e+", "e") : `${value}`);
     const label = (value) => (value == null ? "–" : `${short(+value.toPrecision(4))}${values.ending}`);
     return {

@@ -21,7 +21,7 @@ from statistics import fmean
 import httpx
 
 from app.edge.joint.joint import JointInference
-from app.edge.joint.outcome import Outcome
+from app.edge.joint.outcome import SampleOutcome
 from app.edge.joint.work import Work
 from app.edge.work_file import VARIABLE
 from app.inference.predictor import Predictor, open_predictor
@@ -50,7 +50,7 @@ Row = tuple[str, str, str]
 class Ran:
     """One way over all pictures, one after the other. ms: of each, to its final answer."""
 
-    outcomes: Sequence[Outcome]
+    outcomes: Sequence[SampleOutcome]
     ms: Sequence[float]
     took_s: float
     bytes_up: int

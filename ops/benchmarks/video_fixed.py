@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 
 from app.video.model.plan import Encoder, Plan, Role, StagePlace, VideoConf
 from app.video.scheduling.contract import DagInfo, Measured, NodeInfo, ResourceInfo
-from app.video.scheduling.predictor import BOUNDLESS_FPS, Prediction, Predictor, mappings
+from app.video.scheduling.cuts import mappings
+from app.video.scheduling.predictor import BOUNDLESS_FPS, Prediction, Predictor
 from app.video.scheduling.profile_model import ProfileModel, compute_kept_quality
 from app.video.scheduling.search import LOAD, SKIPS, SearchGoal, assess
 from tests.harness.link import Line

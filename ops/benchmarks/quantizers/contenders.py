@@ -50,7 +50,7 @@ class Conversion:
 
 def contenders() -> tuple[Contender, ...]:
     """Returns the modes of this version, then the other tools."""
-    modes: dict[str, dict[str, Any]] = {"ours, min-max": {"method": "minmax"}}
+    modes: dict[str, dict[str, Any]] = {"ours, min-max": {"method": "minmax"}, "ours, no search": {"goal": "none"}}
     if "goal" in HostQuantization.model_fields:
         modes |= {"ours, snr>=20": {"goal": "snr>=20"}, "ours, smallest": {"goal": "smallest"}}
     own = ("-m", "ops.benchmarks.quantizers.ours")

@@ -59,6 +59,8 @@ def packed(images: Sequence[Path], kinds: Sequence[str] = (), report: Path | Non
     members = list(_members(images, chosen))
     has_samples = any(Path(name).name not in LABELS for name, _ in members)
     set_aside = [(f"{REPORT_FOLDER}/{name}", path) for name, path in _members(reporting, chosen)]
+    if not images:
+        raise NoImages("no pictures and no arrays are given", hint="Name a folder, a zip or files.")
     if not has_samples or (reporting and not set_aside):
         raise NoImages(
             f"there are no pictures and no arrays in {', '.join(map(str, reporting if has_samples else images))}",

@@ -17,6 +17,7 @@ from modelmill_client._async.resumable import send_file
 from modelmill_client._async.transport import DEFAULT_URL, AsyncTransport, OnBytes
 from modelmill_client.archive_row import ArchiveRow, row_of
 from modelmill_client.comparison import Comparison, compare_records
+from modelmill_client.errors import JobNotFound, NotFound
 from modelmill_client.inputs import REPORT_FOLDER, PathLike, packed, parts, weights_beside, zipped
 
 PAGE = 200
@@ -47,7 +48,7 @@ class AsyncModelmill:
     ) -> None:
         address = os.environ.get("MODELMILL_URL") if url is None else url
         known = os.environ.get("MODELMILL_TOKEN", "") if token is None else token
-        self.transport = AsyncTransport(address or DEFAULT_URL, known, retries=retries, transport=transport)
+        self.transport = AsyncTransport(address or DEFAULT_URL, known.strip(), retries=retries, transport=transport)
 
     async def __aenter__(self) -> AsyncModelmill:
         return self
@@ -215,17 +216,32 @@ class AsyncModelmill:
         tags = {"add_tags": list(add_tags), "remove_tags": list(remove_tags)}
         return await self.transport.json("POST", "/jobs/bulk", json={"verb": verb, "job_ids": list(job_ids), **tags})
 
-    async def compare(self, *jobs: str | AsyncJob) -> Comparison:
+    async def compare(self, *jobs: str | AsyncJob | AsyncArchivedJob) -> Comparison:
         """The options in which jobs differ, and what was measured of each.
 
         Args:
-            jobs: Their ids, or jobs, which are asked for anew; a notebook shows the answer as a table.
+            jobs: Their ids, also of jobs that only the archive has, or jobs, which are asked for anew; a notebook shows
+                the answer as a table.
 
         Raises:
             JobNotFound: There is none of this id.
         """
         ids = [job if isinstance(job, str) else job.id for job in jobs]
-        return compare_records([(await self.job(job_id)).record for job_id in ids])
+        return compare_records([(await self.stored(job_id)).record for job_id in ids])
+
+    async def stored(self, job_id: str) -> AsyncJob | AsyncArchivedJob:
+        """Open a job, or else the job of the archive with this id.
+
+        Raises:
+            JobNotFound: There is neither.
+        """
+        try:
+            return await self.job(job_id)
+        except JobNotFound as unknown:
+            try:
+                return await self.archived(job_id)
+            except NotFound:
+                raise unknown from None
 
     async def sweep(
         self,

@@ -15,7 +15,16 @@ from uuid import uuid4
 import httpx
 
 from modelmill_client import waits
-from modelmill_client.errors import ApiError, BadInput, BadUrl, Damaged, ModelmillError, Unreachable, error_of
+from modelmill_client.errors import (
+    ApiError,
+    BadInput,
+    BadUrl,
+    Damaged,
+    ModelmillError,
+    Unauthorized,
+    Unreachable,
+    error_of,
+)
 
 DEFAULT_URL = "http://127.0.0.1:8080"
 TIMEOUT = httpx.Timeout(connect=5, read=300, write=300, pool=5)
@@ -39,6 +48,9 @@ class AsyncTransport:
     ) -> None:
         self.url = url.rstrip("/")
         self.retries = retries
+        if not (token.isascii() and token.isprintable()) or " " in token:
+            message = "the token has characters that no token has"
+            raise Unauthorized(401, {"code": "TOKEN_REFUSED", "message": message, "hint": "Copy it again: mm_…"})
         try:
             is_local = urlsplit(self.url).hostname in {"127.0.0.1", "localhost", "::1"}
             self._http = httpx.AsyncClient(

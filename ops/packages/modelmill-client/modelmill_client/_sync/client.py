@@ -18,6 +18,7 @@ from modelmill_client._sync.resumable import send_file
 from modelmill_client._sync.transport import DEFAULT_URL, OnBytes, Transport
 from modelmill_client.archive_row import ArchiveRow, row_of
 from modelmill_client.comparison import Comparison, compare_records
+from modelmill_client.errors import JobNotFound, NotFound
 from modelmill_client.inputs import REPORT_FOLDER, PathLike, packed, parts, weights_beside, zipped
 
 PAGE = 200
@@ -48,7 +49,7 @@ class Modelmill:
     ) -> None:
         address = os.environ.get("MODELMILL_URL") if url is None else url
         known = os.environ.get("MODELMILL_TOKEN", "") if token is None else token
-        self.transport = Transport(address or DEFAULT_URL, known, retries=retries, transport=transport)
+        self.transport = Transport(address or DEFAULT_URL, known.strip(), retries=retries, transport=transport)
 
     def __enter__(self) -> Modelmill:
         return self
@@ -216,17 +217,32 @@ class Modelmill:
         tags = {"add_tags": list(add_tags), "remove_tags": list(remove_tags)}
         return self.transport.json("POST", "/jobs/bulk", json={"verb": verb, "job_ids": list(job_ids), **tags})
 
-    def compare(self, *jobs: str | Job) -> Comparison:
+    def compare(self, *jobs: str | Job | ArchivedJob) -> Comparison:
         """The options in which jobs differ, and what was measured of each.
 
         Args:
-            jobs: Their ids, or jobs, which are asked for anew; a notebook shows the answer as a table.
+            jobs: Their ids, also of jobs that only the archive has, or jobs, which are asked for anew; a notebook shows
+                the answer as a table.
 
         Raises:
             JobNotFound: There is none of this id.
         """
         ids = [job if isinstance(job, str) else job.id for job in jobs]
-        return compare_records([(self.job(job_id)).record for job_id in ids])
+        return compare_records([(self.stored(job_id)).record for job_id in ids])
+
+    def stored(self, job_id: str) -> Job | ArchivedJob:
+        """Open a job, or else the job of the archive with this id.
+
+        Raises:
+            JobNotFound: There is neither.
+        """
+        try:
+            return self.job(job_id)
+        except JobNotFound as unknown:
+            try:
+                return self.archived(job_id)
+            except NotFound:
+                raise unknown from None
 
     def sweep(
         self,
