@@ -6,6 +6,7 @@ What is wrong is answered with its code, message and hint, so that an agent know
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
@@ -63,15 +64,18 @@ def server(url: str, token: str) -> Any:
     return made
 
 
-def with_error_answers(tool: Callable[P, Answer]) -> Callable[P, Answer]:
-    """Wraps a tool so that errors become answers: the protocol's own errors have no place for a hint."""
+def with_error_results(tool: Callable[P, Answer]) -> Callable[P, Any]:
+    """Wraps a tool so that errors become results with isError: the protocol's own errors have no place for a hint."""
+    from mcp.types import CallToolResult, TextContent
 
     @wraps(tool)
-    def call(*args: P.args, **kwargs: P.kwargs) -> Answer:
+    def call(*args: P.args, **kwargs: P.kwargs) -> Any:
         try:
             return tool(*args, **kwargs)
         except ModelmillError as error:
-            return {"error": error.to_dict()}
+            answer: Answer = {"error": error.to_dict()}
+            text = TextContent(type="text", text=json.dumps(answer, ensure_ascii=False))
+            return CallToolResult(content=[text], structured_content=answer, is_error=True)
 
     return call
 
@@ -99,7 +103,7 @@ class ConversionTools:
             self.list_models,
         )
         for tool in tools:
-            yield with_error_answers(tool)
+            yield with_error_results(tool)
 
     def submit(self, model: str, images: str | list[str], options: Answer | None = None, name: str = "") -> Answer:
         """Submit a conversion. model: a file on this machine, or an address that the service downloads: hf://,

@@ -101,7 +101,7 @@ class ResultPages:
         except NotFound:
             raise
         except ModelmillError as error:
-            return _render_sinks(request, producer, values, {"address": error.text}, status=error.status)
+            return _render_sinks(request, producer, values, {"address": error}, status=error.status)
         if made.secret:
             return _render_sinks(request, producer, empty, made=made)
         return see_other(f"{producer.page}/sinks")

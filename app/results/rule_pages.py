@@ -129,7 +129,7 @@ class RulePages:
             except NotFound:
                 raise
             except ModelmillError as error:
-                problems, status = {field: error.text}, error.status
+                problems, status = {field: error}, error.status
         return _render_page(request, producer, values, problems=problems, status=status)
 
 

@@ -37,6 +37,7 @@ def describe_job(job: VideoJob) -> schemas.JobAnswer:
         constraint=job.constraint.to_json(),
         plan=job.plan.to_json() if job.plan else None,
         plan_result=describe_result(job),
+        generator_output=dict(job.generator_output),
         broadcast=_describe_broadcast(job) if job.broadcast else None,
     )
 

@@ -26,7 +26,7 @@ from app.video.model.job import Ending, JobState, Mode, RestartPolicy
 from app.video.model.kinds import Stage
 from app.video.model.plan import Plan, StagePlace, VideoConf
 from app.video.model.report import Measurement, PlanResult
-from app.video.scheduling.contract import ResourceInfo
+from app.video.scheduling.contract import GeneratorInfo, ResourceInfo
 from app.video.service import JobEvent
 
 UID = r"^GLOBAL_ID_[0-9]{1,10}\.SUB_ID_[0-9]{1,9}$"
@@ -232,6 +232,8 @@ class JobAnswer(JobSummary):
     realtime: bool
     plan: PlanJson | None
     plan_result: PlanResultJson
+    generator_output: Annotated[JsonObject, DescribedType(GeneratorInfo)]
+    """Without fps while the source's own rate is not known: that of the plan is then only a limit."""
     broadcast: BroadcastAnswer | None
     """Null: its picture is not broadcast, or nothing was reported yet."""
 

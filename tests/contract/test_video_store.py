@@ -66,6 +66,7 @@ def test_a_job_is_read_as_it_was_written(database: Database) -> None:
         memory={"a": [1]},
         progress=0.25,
         reason="why",
+        generator_output={"bytes": 1.5},
     )
     kept = store.StoredJob(
         made,
@@ -76,7 +77,6 @@ def test_a_job_is_read_as_it_was_written(database: Database) -> None:
         claimed_at=to_text(BEGAN),
         due_at=to_text(BEGAN),
         is_open=False,
-        generator_output={"bytes": 1.5},
     )
     with database.write() as conn:
         store.add_job(conn, kept)

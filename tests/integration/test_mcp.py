@@ -40,8 +40,10 @@ def with_agent(of: Any, talk: Talk) -> None:
 
             async def ask(tool: str, **arguments: Any) -> dict[str, Any]:
                 answer = await client.call_tool(tool, arguments)
-                assert not answer.is_error, answer.content
-                return json.loads(answer.content[0].text)
+                content: dict[str, Any] = json.loads(answer.content[0].text)
+                assert answer.is_error == (set(content) == {"error"}), content
+                assert answer.structured_content == content
+                return content
 
             await talk(client, ask)
 

@@ -134,6 +134,9 @@ def test_it_is_predicted_what_a_cut_would_take(env: VideoWeb, client: httpx.Clie
     predictions = client.post(f"{VIDEO}/what-if", json={"job_uid": job.uid}).json()["predictions"]
     assert predictions == sorted(predictions, key=lambda one: one["delay_s"])
     assert {"delay_s", "bottleneck", "flow_mapping", "by_stage", "fps", "is_measured"} <= set(predictions[0])
+    fast = {"job_uid": job.uid, "video_conf": {"fps": 60}}
+    rates = [each["video_conf"]["fps"] for each in client.post(f"{VIDEO}/what-if", json=fast).json()["predictions"]]
+    assert set(rates) == {24.0}, "the source gives no more"
     by_dag = client.post(f"{VIDEO}/what-if", json={"node": EDGE, "video_id": 1, "dag": dag()})
     assert by_dag.status_code == 200 and by_dag.json()["predictions"], by_dag.text
     refused(client.post(f"{VIDEO}/what-if", json={}), 400)

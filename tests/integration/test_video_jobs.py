@@ -349,7 +349,7 @@ def test_the_first_plan_is_for_the_rate_and_size_that_the_node_says_its_video_ha
         job = env.submit(video_id=video_id)
         with env.jobs.database.read() as conn:
             kept = store.get(conn, job.uid)
-        assert kept is not None and kept.generator_output == known
+        assert kept is not None and kept.job.generator_output == known
         info = env.video.resources.info(job, env.now)
         question = planning_input(kept, info, [], env.jobs.catalogue.kinds(), env.now)
         assert question.generator_output == (known or None)

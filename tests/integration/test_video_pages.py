@@ -494,6 +494,15 @@ def test_a_job_is_begun_again_from_one_that_was(browser: Browser) -> None:
 # what if
 
 
+def test_a_rate_is_only_a_limit_while_that_of_the_source_is_not_known(browser: Browser) -> None:
+    job = browser.running()
+    assert "is not known yet" not in browser.get(f"/ui/video/{job.uid}").text
+    with browser.video.jobs.database.write() as conn:
+        store.change(conn, job.uid, generator_output={})
+    page = browser.get(f"/ui/video/{job.uid}").text
+    assert "≤ 24" in page and "own rate is not known yet" in page and "key-wanted" not in page
+
+
 def test_what_if_shows_each_cut_and_which_is_the_present_one(browser: Browser) -> None:
     job = browser.running()
     page = browser.get(f"/ui/video/{job.uid}/what-if").text

@@ -257,7 +257,7 @@ def test_an_older_demand_is_ignored_and_a_new_runner_counts_anew(env: Env) -> No
     with env.container.database.read() as conn:
         kept = store.get(conn, job.uid)
     assert kept is not None
-    assert (kept.asked, kept.generator_output) == (6, {"seq": 6})
+    assert (kept.asked, kept.job.generator_output) == (6, {"seq": 6})
     assert [ask(1, "start"), ask(2)] == [1, 1]
     env.jobs.cancel(USER, job.uid, now=env.now)
     assert ask(9) == 0

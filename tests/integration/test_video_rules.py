@@ -204,7 +204,10 @@ def test_zones_and_rules_are_made_changed_and_removed_by_the_page(web: Within, e
     assert 'value="over"' in web.get(page, params={"edit": "over"}).text
     refused = web.post(f"/ui/video/{made.uid}/zones/remove", data={"name": "gate"}, headers=OURS)
     assert refused.status_code == 400
-    assert "rules name it: over" in refused.text
+    assert "gate is used by over. Remove or change these rules first." in refused.text
+    headers = {**OURS, "accept-language": "zh-TW"}
+    chinese = web.post(f"/ui/video/{made.uid}/zones/remove", data={"name": "gate"}, headers=headers)
+    assert "請先移除或修改這些規則。" in chinese.text and "規則與區域不相符。" in chinese.text
     send(f"{page}/remove", name="over")
     send(f"/ui/video/{made.uid}/zones/remove", name="gate")
     assert env.rules.get(env.producer(made.uid)).rule_set == RuleSet()

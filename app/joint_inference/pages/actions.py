@@ -53,7 +53,7 @@ def change(request: Request, sent: Mapping[str, str]) -> Response:
     except InvalidResource as error:
         return _edit_page(request, service, text, status=error.status, problem=text_problems(error)[""], **shown)
     except ModelmillError as error:
-        return _edit_page(request, service, text, status=error.status, problem=error.text, **shown)
+        return _edit_page(request, service, text, status=error.status, problem=error, **shown)
     return see_other(url_of(service.namespace, service.name, "?note=changed"))
 
 
@@ -63,7 +63,7 @@ def _edit_page(
     text: str,
     *,
     status: int = 200,
-    problem: str = "",
+    problem: str | ModelmillError = "",
     generation: int,
     left_out: list[str] | None = None,
 ) -> Response:

@@ -24,6 +24,7 @@ def filters(
     """
     reason: Translates an error or a warning, an object or a dict with code, detail, and message or reason.
     advice: Translates a hint: a sentence of the catalog, or one with values that matches a pattern.
+    problem: Translates what is wrong with a field of a form: an error with its hint, or a text, which stays.
 
     Args:
         written: Translates by patterns, see app.kit.web.written_texts.
@@ -41,7 +42,10 @@ def filters(
         translated = texts.gettext(hint) if hint else ""
         return escape(translated) if is_english or translated != hint else written(hint)
 
-    return {"reason": reason, "advice": advice}
+    def problem(shown: Any) -> Markup:
+        return escape(shown) if isinstance(shown, str) else Markup("{} {}").format(reason(shown), advice(shown.hint))
+
+    return {"reason": reason, "advice": advice, "problem": problem}
 
 
 def plain_reason(texts: NullTranslations, error: Any) -> str:

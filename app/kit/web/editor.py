@@ -16,7 +16,7 @@ from app.kit.errors import ModelmillError
 from app.kit.web.http import retry_after
 
 FORM = "form"
-Problems = dict[str, str]
+Problems = dict[str, str | ModelmillError]
 """Messages by form field; "" for those without a field."""
 Values = TypeVar("Values")
 AnyDraft = TypeVar("AnyDraft", bound="Draft[Any]")

@@ -130,7 +130,8 @@ class RuleSet:
         """
         using = [rule.name for rule in self.rules if rule.zone == name]
         if using:
-            raise _make_problem(f"zones.{name}", f"rules name it: {', '.join(using)}", "Remove or change them first.")
+            hint = "Remove or change these rules first."
+            raise BadRule(f"{name} is used by {', '.join(using)}.", hint=hint, detail={"place": f"zones.{name}"})
         return RuleSet(tuple(one for one in self.zones if one.name != name), self.rules)
 
     def with_rule(self, rule: Rule) -> RuleSet:

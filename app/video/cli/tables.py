@@ -57,6 +57,8 @@ def job_lines(record: Json) -> Iterator[str]:
     if record["broadcast"]:
         yield f"broadcast   {broadcast_of(record['broadcast'])}"
     yield from plan_lines(record["plan"])
+    if record["plan"] and "fps" not in record["generator_output"]:
+        yield "source      its rate is not known yet: the plan's fps is a limit"
     yield from result_lines(record["plan_result"])
 
 

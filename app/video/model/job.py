@@ -116,6 +116,8 @@ class VideoJob:
     """The job set that it was submitted for; empty: none."""
     broadcast: Mapping[str, Any] = field(default_factory=dict)
     """See BroadcastState; empty: nothing was reported."""
+    generator_output: Mapping[str, Any] = field(default_factory=dict)
+    """What the runner said of its newest frame, and its node before that of the video: see GeneratorInfo."""
 
     def is_of_plan(self, result: Mapping[str, Any]) -> bool:
         """Whether a plan_result is of the newest plan, and not of the one before, which goes on for a moment."""

@@ -46,7 +46,7 @@ class VideoConf(JsonDocument):
     resolution: str = "480p"
     """A key of RESOLUTIONS."""
     fps: float = 24.0
-    """Frames per second taken from the source."""
+    """Frames per second taken from the source, at most."""
     nskip: int = 0
     ntracking: int = 0
     encoder: Encoder = Encoder.JPEG

@@ -68,7 +68,7 @@ def _answer_change(
         except NotFound:
             raise
         except ModelmillError as error:
-            problems, status = {field: error.text}, error.status
+            problems, status = {field: error}, error.status
     if not problems and not is_fragment(request):
         return see_other(url_of(request.path_params["uid"], f"?note={note}"))
     job = job_of(request)

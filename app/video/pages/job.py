@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -27,10 +26,12 @@ from app.results.store import RuleEventFilter
 from app.video.access import video_of
 from app.video.errors import NoPicture
 from app.video.model.job import JobState, VideoJob
+from app.video.model.plan import Plan
 from app.video.pages import dag_layout, view_models
 from app.video.pages.job_list import CHANNEL, facts_of_videos, url_of
 from app.video.pages.view_models import DecisionView, PlanChange, quality_of
 from app.video.scheduling.registry import policies
+from app.video.scheduling.source_limits import within_source
 from app.video.service import SeriesPoint
 from app.video.service.producers import producer_of_job
 
@@ -103,7 +104,7 @@ def body_of(request: Request, job: VideoJob, at: datetime) -> TemplateContext:
         "is_live": is_live,
         "drawing": drawing_of(job, view),
         "delays": delay_plot(series, marks),
-        "rates": fps_plot(series, marks),
+        "rates": fps_plot(series, view.source_fps, marks),
         "qualities": quality_plot(series, marks),
         "decisions": decisions,
         "events": job_events,
@@ -214,8 +215,15 @@ def without_peaks(values: Sequence[float]) -> float:
     return min(in_order[-1], PEAK * in_order[int(USUAL * (len(in_order) - 1))])
 
 
-def fps_plot(points: Sequence[SeriesPoint], marks: Marks = ()) -> Plot | None:
-    rates = {"wanted": over_time(points, _get_planned_fps), "fps": over_time(points, _make_reader("fps"))}
+def fps_plot(points: Sequence[SeriesPoint], source_fps: float | None, marks: Marks = ()) -> Plot | None:
+    """What was processed and what was planned: at most what the source gives, and nothing while that is not known."""
+
+    def read_planned(point: SeriesPoint) -> float | None:
+        if not point.plan or source_fps is None:
+            return None
+        return within_source(Plan.from_json(point.plan).video_conf, {"fps": source_fps}).processed_fps
+
+    rates = {"wanted": over_time(points, read_planned), "fps": over_time(points, _make_reader("fps"))}
     if not values_of([rates["fps"]]):
         return None
     return time_plot(rates, top=round_up(without_peaks(values_of(rates.values()))), marks=marks, is_periodic=True)
@@ -237,8 +245,3 @@ def _make_reader(key: str, times: float = 1.0) -> Callable[[SeriesPoint], float 
         return None if value is None else times * value
 
     return read
-
-
-def _get_planned_fps(point: SeriesPoint) -> float | None:
-    conf: Mapping[str, Any] = (point.plan or {}).get("video_conf") or {}
-    return number_in(conf, "fps")

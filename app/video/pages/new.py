@@ -122,7 +122,7 @@ def _answer_submitted(request: Request, draft: JobDraft) -> Response:
         job = video_of(request).jobs.submit(user_of(request), submission, now=now())
     except ModelmillError as error:
         field_ = "text" if draft.mode == JSON else new_form.FIELD_OF.get(error.code, "")
-        return _render_page(request, replace(draft, error=error, problems={field_: error.text}), error.status)
+        return _render_page(request, replace(draft, error=error, problems={field_: error}), error.status)
     return see_other(url_of(job.uid, "?note=submitted"))
 
 

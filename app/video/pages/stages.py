@@ -52,7 +52,7 @@ def put(request: Request, sent: dict[str, str]) -> Response:
         spec = spec_of(values)
     except ValueError as error:
         return _render_page(request, values, {"parameters": str(error)}, 422)
-    missing = {name: "" for name in ("name", "kind") if not values[name]}
+    missing: Problems = {name: "" for name in ("name", "kind") if not values[name]}
     if missing:
         return _render_page(request, values, missing, 422)
     try:
@@ -61,7 +61,7 @@ def put(request: Request, sent: dict[str, str]) -> Response:
         if "allowed" in sent:
             video_of(request).catalogue.permit(spec.name, allowed, by=user_of(request))
     except ModelmillError as error:
-        return _render_page(request, values, {"": error.text}, error.status)
+        return _render_page(request, values, {"": error}, error.status)
     return see_other(f"/ui/video/stages?{urlencode({'note': 'put', 'stage': spec.name})}")
 
 

@@ -138,6 +138,11 @@ class JobView:
         return self.job.mode is Mode.PROFILE
 
     @property
+    def source_fps(self) -> float | None:
+        """Frames a second of its source; None: not known yet, and those of the plan are only a limit."""
+        return number_in(self.job.generator_output, "fps")
+
+    @property
     def level(self) -> int:
         """acc_level of the constraint."""
         return max(n for n, least in enumerate(LEVELS) if least <= self.job.constraint.quality + 1e-9)

@@ -35,8 +35,3 @@ def within_source(conf: VideoConf, source: Mapping[str, Any] | None) -> VideoCon
         fps=fps if 0 < fps < conf.fps - ROUNDING_FPS else conf.fps,
         resolution=conf.resolution if conf.resolution in sizes else sizes[-1],
     )
-
-
-def exceeds_source(conf: VideoConf, source: Mapping[str, Any]) -> bool:
-    """Returns whether a plan with this configuration promises more than the source gives."""
-    return within_source(conf, source) != conf

@@ -76,8 +76,10 @@ class Jobs:
         video = self.resources.video_of(owner, submission.node, submission.video_id, now)
         check_source(submission.video_id, video)
         job = replace(checked_job(self.catalogue, owner, submission, video.node, now), set_id=set_id)
+        facts = video.videos[job.video_id]
+        job = replace(job, generator_output=source_facts(facts))
         if submission.restart_policy is None:
-            job = replace(job, restart_policy=usual_restart_policy(job, video.videos[job.video_id]))
+            job = replace(job, restart_policy=usual_restart_policy(job, facts))
         check_media_server(job, video)
         try:
             with self.database.write() as conn:
@@ -87,7 +89,7 @@ class Jobs:
                         f"You have {self.max_per_user} video jobs that have not ended.",
                         hint="Cancel one of them, or wait for its end.",
                     )
-                stored = replace(numbered(conn, job), generator_output=source_facts(video.videos[job.video_id]))
+                stored = numbered(conn, job)
                 store.add_job(conn, stored)
         except store.UidTaken:
             raise Conflict(

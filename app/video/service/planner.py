@@ -148,7 +148,7 @@ class Planner:
         nodes = self.resources.nodes.access.seen_by(job.owner)
         hosts = self.resources.hosts_among(nodes, job.node, now)
         with self.jobs.locked(user, uid) as (conn, stored):
-            conf = within_source(plan.video_conf, stored.generator_output)
+            conf = within_source(plan.video_conf, stored.job.generator_output)
             plan = replace(plan, seq=stored.plan_seq + 1, video_conf=conf)
             store.change(conn, uid, plan_seq=plan.seq, claimed_at=to_text(now))
             reason = "Its user gave this plan."

@@ -54,7 +54,7 @@ def planning_input(
         user_constraint=ConstraintInfo(
             delay=(constraint.lo, constraint.hi), quality=constraint.quality, given=dict(constraint.given or {})
         ),
-        generator_output=cast(GeneratorInfo, dict(stored.generator_output)) if stored.generator_output else None,
+        generator_output=cast(GeneratorInfo, dict(job.generator_output)) if job.generator_output else None,
         state=state,
     )
 

@@ -123,7 +123,7 @@ class Reports:
             (result for result in report.results if result["n_loop"] > job.n_loop), key=lambda result: result["n_loop"]
         )
         records = [FrameRecord(row["n_loop"], moment_of(row, now), row) for row in added]
-        size = size_in(stored.generator_output)
+        size = size_in(job.generator_output)
         taken = self.rules.take(conn, producer_of_job(job), records, size=size, by_pts=not job.realtime, now=now)
         columns: dict[str, Any] = {"report_seq": report.seq, "reported_at": at}
         if added:

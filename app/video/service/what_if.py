@@ -16,9 +16,11 @@ from app.video.model.plan import MODEL_IDS, VideoConf, read_video_conf
 from app.video.model.reader import Reader
 from app.video.scheduling.contract import NodeInfo, ResourceInfo
 from app.video.scheduling.predictor import Prediction, predict_cuts
+from app.video.scheduling.source_limits import within_source
 from app.video.service.jobs import Jobs
 from app.video.service.planner_input import dag_info, profile_of
 from app.video.service.resources import Resources
+from app.video.service.submission import source_facts
 
 KEYS = ("job_uid", "node", "video_id", "dag", "nodes", "video_conf", "model_id")
 FIGURES = ("up_mbps", "down_mbps", "cpu_ratio", "online")
@@ -40,6 +42,7 @@ def predictions(
         conf = read_video_conf(question["video_conf"])
     else:
         conf = job.plan.video_conf if job.plan else VideoConf()
+    conf = within_source(conf, job.generator_output)
     model_id = _READER.integer(question.get("model_id") or 0, "model_id", least=MODEL_IDS[0], most=MODEL_IDS[-1])
     info = with_assumptions(resources.info(job, now), question.get("nodes"))
     with jobs.database.read() as conn:
@@ -92,6 +95,9 @@ def _find_job(jobs: Jobs, user: str, question: Mapping[str, Any], now: datetime)
         return jobs.get(user, _READER.text(question["job_uid"], "job_uid"))
     node, video_id = (_READER.text(question.get(key), key) for key in ("node", "video_id"))
     video = jobs.resources.video_of(user, node, video_id, now)
+    output = source_facts(video.videos[video_id])
     dag = read_dag(question.get("dag"))
     stages = jobs.catalogue.resolve(user, dag, now=now)
-    return VideoJob("", user, video.node, video_id, dag, stages, Constraint(), "", RestartPolicy.NEVER, "")
+    return VideoJob(
+        "", user, video.node, video_id, dag, stages, Constraint(), "", RestartPolicy.NEVER, "", generator_output=output
+    )

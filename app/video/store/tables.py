@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
@@ -173,8 +172,6 @@ class StoredJob:
     """When the next plan may be made, if a call waits for that."""
     is_open: bool = True
     """The controller has to do with it: also when it is DONE and its node has not been told."""
-    generator_output: Mapping[str, Any] = field(default_factory=dict)
-    """What the runner said of its newest frame: see GeneratorInfo."""
 
 
 def job_of_row(row: Any) -> StoredJob:
@@ -197,8 +194,9 @@ def job_of_row(row: Any) -> StoredJob:
         flags=tuple(read(row.flags)),
         broadcast=read(row.broadcast),
         memory=read(row.memory),
+        generator_output=read(row.generator_output),
     )
-    return from_row(StoredJob, row, job=job, is_open=bool(row.is_open), generator_output=read(row.generator_output))
+    return from_row(StoredJob, row, job=job, is_open=bool(row.is_open))
 
 
 def columns_of(stored: StoredJob) -> dict[str, Any]:
@@ -216,7 +214,7 @@ def columns_of(stored: StoredJob) -> dict[str, Any]:
         user_constraint=json_text(job.constraint.to_json()),
         plan=json_text(job.plan.to_json() if job.plan else None),
         plan_result=json_text(job.plan_result),
-        generator_output=json_text(stored.generator_output),
+        generator_output=json_text(job.generator_output),
         results=json_text(list(job.results)),
         flags=json_text(list(job.flags)),
         broadcast=json_text(dict(job.broadcast)),

@@ -39,7 +39,7 @@ from app.video.errors import BadStage
 from app.video.model.job import Ending, Mode
 from app.video.model.kinds import CLIP, StageKind
 from app.video.model.plan import Encoder, Plan, VideoConf
-from app.video.scheduling.source_limits import exceeds_source
+from app.video.scheduling.source_limits import within_source
 
 PREPARE_S = 5.0
 """Seconds for which a plan goes on while models of the next one are opened."""
@@ -229,7 +229,7 @@ class JobRunner:
 
     def _is_beyond_source(self, plan: Plan) -> bool:
         """Returns whether a plan promises more than the source gives; as fast as possible, a rate is no promise."""
-        return self.work.content.realtime and exceeds_source(plan.video_conf, self._results.source_facts())
+        return self.work.content.realtime and self._limit(plan.video_conf) != plan.video_conf
 
     def _apply(self, work: RunnerWork) -> None:
         self.work = replace(work, folder=self.work.folder)
@@ -265,13 +265,20 @@ class JobRunner:
                 node = place.node or place.node_ip
                 self._note_once(f"The stages of {node} cannot be called from here: they run on {self.work.node}.")
         self.plan = plan
-        self.metrics.begin(plan.seq, plan.video_conf.processed_fps if self.work.content.realtime else math.inf)
+        self.metrics.begin(plan.seq, partial(self._limit_fps, plan.video_conf))
         if plan.video_conf.encoder is Encoder.H264 and not self._uplinks.h264:
             self._note_once("This node cannot make H264 (libx264 is missing): pictures go as JPEG.")
         self._started.set()
 
     def _get_conf(self) -> VideoConf:
         return self.plan.video_conf if self.plan is not None else VideoConf()
+
+    def _limit_fps(self, conf: VideoConf) -> float:
+        """Returns how many frames per second are processed at most; as fast as possible, there is no limit."""
+        return self._limit(conf).processed_fps if self.work.content.realtime else math.inf
+
+    def _limit(self, conf: VideoConf) -> VideoConf:
+        return within_source(conf, self._results.source_facts())
 
     def _get_source_fps(self) -> float:
         """Frames per second of the source; 0 while unknown. A live source may name a rate that it does not keep."""

@@ -61,7 +61,7 @@ class PlanMetrics:
         self._left_out, self._clock = left_out, clock
         self._lock = threading.Lock()
         self._seq = -1
-        self._most_fps = math.inf
+        self._limit_fps: Callable[[], float] = lambda: math.inf
         self._fps: float | None = None
         """The rate in the plan's last window that was long enough."""
         self._is_paused = False
@@ -70,17 +70,18 @@ class PlanMetrics:
         self._up_mbps: dict[str, float] = {}
         self.processed_in_all = 0
 
-    def begin(self, seq: int, most_fps: float = math.inf) -> None:
+    def begin(self, seq: int, limit_fps: Callable[[], float] = lambda: math.inf) -> None:
         """Starts a new plan; the quality of the previous one does not count for it.
 
         Args:
             seq: its number.
-            most_fps: frames per second that it has processed at most. More than that within a window are frames that
-                the window before was short of.
+            limit_fps: returns how many frames per second it has processed at most, which may become less once the
+                source is known. More than that within a window are frames that the window before was short of, or that
+                a stream's server had kept.
         """
         with self._lock:
             self._seq = seq
-            self._most_fps = most_fps
+            self._limit_fps = limit_fps
             self._quality = {}
             self._begin_window()
             self._fps = None
@@ -193,7 +194,7 @@ class PlanMetrics:
         now = self._clock()
         end = sums.last if now - sums.last < STOPPED_S else now
         start, followers = (sums.first, sums.frames - 1) if sums.before is None else (sums.before, sums.frames)
-        return min(followers / (end - start), self._most_fps) if end - start >= LEAST_RATE_S else self._fps
+        return min(followers / (end - start), self._limit_fps()) if end - start >= LEAST_RATE_S else self._fps
 
     def _begin_window(self) -> None:
         sums = self._sums

@@ -355,9 +355,10 @@ class _Call:
             f"{stage} with model {place['model_id']} on {place.get('node') or place['node_ip']}"
             for stage, place in prediction.flow_mapping.items()
         )
+        up_to = "" if (self.generator or {}).get("fps") else "≤ "
         return (
             f"{conf.resolution} as {conf.encoder.value}, {conf.nskip} left out after each, {places}: predicted"
-            f" {prediction.delay_s:.3f} s of {self.hi:.3f} s, {prediction.fps:.0f} frames/s, quality"
+            f" {prediction.delay_s:.3f} s of {self.hi:.3f} s, {up_to}{prediction.fps:.0f} frames/s, quality"
             f" {prediction.quality:.2f}, {prediction.bytes_up / 1000:.1f} kB a frame"
         )
 

@@ -165,7 +165,8 @@ def test_a_plot_needs_two_points_that_say_something() -> None:
     point = SeriesPoint(to_text(BEGAN), plan_result(), plan().to_json(), 0.8)
     assert job.delay_plot([]) is None and job.delay_plot([point]) is None
     silent = SeriesPoint(to_text(BEGAN), {}, None, 0.8)
-    assert all(plot([silent, silent]) is None for plot in (job.delay_plot, job.fps_plot, job.quality_plot))
+    assert job.delay_plot([silent, silent]) is job.fps_plot([silent, silent], 12.0) is None
+    assert job.quality_plot([silent, silent]) is None
     drawn = job.delay_plot([point, silent, point])
     assert drawn is not None and [kind for kind, _ in drawn.lines] == ["hi", "p50", "p95"] and not drawn.is_cut
     assert dict(drawn.lines)["p50"].count("M") == 2
@@ -185,6 +186,20 @@ def test_neither_a_peak_nor_a_far_limit_flattens_the_plot_of_delays() -> None:
     assert [kind for kind, _ in far.lines] == ["p50", "p95"] and far.y_ticks[-1][1] == "20"
     peak = drawn([0.7, *[0.02] * 20], 0.05)
     assert peak.is_cut and float(peak.y_ticks[-1][1]) <= 100 and peak.lines[0][0] == "hi"
+
+
+def test_no_more_is_planned_than_the_source_gives_and_nothing_while_its_rate_is_not_known() -> None:
+    made = plan()
+    skipping = replace(made, video_conf=replace(made.video_conf, fps=24.0, nskip=1, ntracking=0))
+    points = [
+        SeriesPoint(to_text(BEGAN + timedelta(seconds=at)), {"fps": 6.0}, skipping.to_json(), 0.8) for at in (0, 2)
+    ]
+    unknown, known = job.fps_plot(points, None), job.fps_plot(points, 12.0)
+    assert unknown is not None and unknown.kinds == {"fps"}
+    assert known is not None and known.kinds == {"wanted", "fps"}
+    assert dict(known.lines)["wanted"] == dict(known.lines)["fps"], "of 12 frames each other one is planned"
+    assert view_models.view_of(video_job(plan=made)).source_fps is None
+    assert view_models.view_of(video_job(plan=made, generator_output={"fps": 12.0})).source_fps == 12.0
 
 
 def test_a_job_is_late_where_a_time_was_asked_for() -> None:

@@ -234,15 +234,23 @@ def test_no_more_frames_are_counted_a_second_than_the_plan_takes() -> None:
     """Two completions follow more quickly than the source gives frames when the first of them was late."""
     now = [0.0]
     metrics = PlanMetrics(FrameCounts, lambda: now[0])
-    metrics.begin(1, 12.0)
+    metrics.begin(1, lambda: 12.0)
     for at in (0.05, *(number / 12 for number in range(1, 13))):
         now[0] = at
         metrics.processed(outcome(1, 0.0), 0.0, 0.5)
     result = metrics.result()
     assert result is not None and result["fps"] == 12.0
+    source_fps = [24.0]
+    metrics.begin(3, lambda: source_fps[0])
+    for number in range(1, 41):  # what the server of a stream had kept comes at once
+        now[0] = 2 + number / 40
+        metrics.processed(outcome(3, 0.0), 0.0, 0.5)
+    source_fps[0] = 12.0
+    result = metrics.result()
+    assert result is not None and result["fps"] == 12.0, "the source gives no more, as it turned out"
     metrics.begin(2)
     for number in range(1, 13):
-        now[0] = 1 + number / 24
+        now[0] = 3 + number / 24
         metrics.processed(outcome(2, 0.0), 0.0, 0.5)
     result = metrics.result()
     assert result is not None and result["fps"] == pytest.approx(24), "as fast as possible"
