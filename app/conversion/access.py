@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from starlette.requests import Request
+
+from app.conversion.model import JobRecord
 from app.conversion.service import Conversion
 from app.conversion.service.batches import Batches
+from app.kit.web.auth import user_of
 from app.kit.web.state import FromContainer
 
 if TYPE_CHECKING:
@@ -15,3 +19,14 @@ conversion_of = FromContainer[Conversion]("conversion")
 archive_of: FromContainer[Archive] = FromContainer("archive")
 batches_of: FromContainer[Batches] = FromContainer("sweeps")
 """What carries out several conversions that belong together."""
+
+
+def find_known_job(request: Request, job_id: str) -> tuple[JobRecord, str]:
+    """Returns a job, or what the archive has of it, and the path of its page.
+
+    Raises:
+        JobNotFound: This user has neither.
+    """
+    jobs, user = conversion_of(request).jobs, user_of(request)
+    place = "jobs" if jobs.several([job_id], user) else "archive"
+    return jobs.known(job_id, user), f"/ui/{place}/{job_id}"

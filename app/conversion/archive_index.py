@@ -146,8 +146,9 @@ def page(
 def _build_conditions(criteria: ArchiveFilter) -> Iterable[Any]:
     columns = archive.c
     if criteria.text is not None:
-        parts = (columns.job_id, columns.name, columns.tags)
-        yield sa.or_(*(part.icontains(criteria.text, autoescape=True) for part in parts))
+        tags = sa.func.replace(sa.func.trim(columns.tags, "[]"), '", "', "\n")  # what separates them is no text of them
+        parts = [part.icontains(criteria.text, autoescape=True) for part in (columns.job_id, columns.name)]
+        yield sa.or_(*parts, tags.icontains(json.dumps(criteria.text, ensure_ascii=False)[1:-1], autoescape=True))
     if criteria.tag is not None:
         yield columns.tags.icontains(json.dumps(criteria.tag, ensure_ascii=False), autoescape=True)
     if criteria.model is not None:

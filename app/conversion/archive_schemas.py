@@ -11,7 +11,7 @@ from app.conversion.model import Verdict
 from app.conversion.object_keys import UUID
 from app.conversion.options import Chip, ToolchainName
 from app.conversion.schemas import JobAnswer
-from app.kit.web.strict import Moment, Strict
+from app.kit.web.strict import TEXT, Moment, Strict
 
 CURSOR = rf"^[0-9T:.Z-]{{20,32}}_{UUID}$"
 
@@ -19,9 +19,9 @@ CURSOR = rf"^[0-9T:.Z-]{{20,32}}_{UUID}$"
 class ArchiveQuery(Strict):
     """Filters and paging of GET /archive."""
 
-    q: Annotated[str, Field(max_length=200)] | None = None
+    q: Annotated[str, Field(max_length=200, pattern=TEXT)] | None = None
     """Text in the id, the name or the tags."""
-    tag: Annotated[str, Field(max_length=50)] | None = None
+    tag: Annotated[str, Field(max_length=50, pattern=TEXT)] | None = None
     """A tag, as a whole."""
     model: Annotated[str, Field(pattern=r"^[0-9a-fA-F]{1,64}$")] | None = None
     """The beginning of the SHA-256 of the model that was submitted."""
@@ -32,7 +32,7 @@ class ArchiveQuery(Strict):
     """Lowest SNR of the worst output, in dB."""
     snr_max_db: Annotated[float, Field(ge=-1000, le=1000)] | None = None
     """Largest SNR of the worst output, in dB."""
-    owner: Annotated[str, Field(max_length=200)] | None = None
+    owner: Annotated[str, Field(max_length=200, pattern=TEXT)] | None = None
     since: Moment | None = None
     """Completed at this time or later."""
     until: Moment | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from app.conversion.model import StageState, Status, Verdict
 from app.conversion.object_keys import UUID
@@ -16,12 +16,9 @@ from app.kit.web.strict import TEXT, Strict
 
 Name = Annotated[str, StringConstraints(strip_whitespace=True, max_length=200, pattern=TEXT)]
 Tag = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=50, pattern=TEXT)]
+Tags = Annotated[tuple[Tag, ...], Field(max_length=20), AfterValidator(lambda tags: tuple(dict.fromkeys(tags)))]
 Key = Annotated[str, StringConstraints(min_length=1, max_length=512)]
-
-
 CURSOR = r"^[0-9]{1,20}(\.[0-9]{1,20})?$"
-
-
 MODEL_FILES: dict[str, JsonObject] = {
     "model": {
         "type": "string",
@@ -43,7 +40,7 @@ class NewJob(Strict):
     model_key: Key
     quant_key: Key
     name: Name = ""
-    tags: Annotated[tuple[Tag, ...], Field(max_length=20)] = ()
+    tags: Tags = ()
     options: Options = Options()
     no_cache: bool = False
     """Whether every stage is run, even if its result is in the cache."""
@@ -53,7 +50,7 @@ class JobChange(Strict):
     """Body of PATCH /jobs/{job_id}: fields that are not given do not change."""
 
     name: Name | None = None
-    tags: Annotated[tuple[Tag, ...], Field(max_length=20)] | None = None
+    tags: Tags | None = None
     notes: Annotated[str, StringConstraints(max_length=10_000)] | None = None
     keep: bool | None = None
     """Whether its files are kept permanently."""
@@ -67,9 +64,9 @@ class BulkChange(Strict):
     job_ids: Annotated[
         tuple[Annotated[str, StringConstraints(max_length=64)], ...], Field(min_length=1, max_length=500)
     ]
-    add_tags: Annotated[tuple[Tag, ...], Field(max_length=20)] = ()
+    add_tags: Tags = ()
     """Tags to add, with the verb tag."""
-    remove_tags: Annotated[tuple[Tag, ...], Field(max_length=20)] = ()
+    remove_tags: Tags = ()
     """Tags to remove, with the verb tag."""
 
     @model_validator(mode="after")

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from app.conversion.access import conversion_of
+from app.conversion.access import find_known_job
 from app.exchange.access import exchange_of, packs_of
 from app.exchange.errors import TransferNotFound
 from app.exchange.schemas import ModelName, Place
@@ -56,8 +56,7 @@ def _render_page(
     request: Request, transfer_id: str, fields: PushForm | None = None, error: ModelmillError | None = None
 ) -> Response:
     job_id, user = request.path_params["job_id"], user_of(request)
-    jobs = conversion_of(request).jobs
-    job, place = jobs.known(job_id, user), "jobs" if jobs.several([job_id], user) else "archive"
+    job, back = find_known_job(request, job_id)
     transfer = None
     if transfer_id:
         try:
@@ -69,7 +68,7 @@ def _render_page(
         "exchange/exports.html",
         area=AREA,
         job=job,
-        back=f"/ui/{place}/{job_id}",
+        back=back,
         results=packs_of(request).device_results.of(user, job_id),
         transfer=transfer,
         fields=fields,

@@ -7,10 +7,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from app.conversion.access import conversion_of
+from app.conversion.access import find_known_job
 from app.conversion.pages import view_models
 from app.kit.clock import now
-from app.kit.errors import ModelmillError
+from app.kit.errors import BadInput
 from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
 from app.kit.web.http import query
@@ -19,6 +19,7 @@ from app.kit.web.page_actions import with_form
 from app.kit.web.templates import render
 from app.shares.access import shares_of
 from app.shares.api import SHARED, build_shared_url
+from app.shares.errors import ShareNotFound
 from app.shares.schemas import Days, KeyQuery, Label
 from app.shares.service import list_shared_files
 
@@ -35,8 +36,8 @@ def shared(request: Request) -> Response:
     try:
         key = query(request, KeyQuery).key
         share, record = shares_of(request).open(request.path_params["share_id"], key, now=now())
-    except ModelmillError as error:
-        return render(request, "shares/gone.html", 404, error=error)
+    except (ShareNotFound, BadInput):
+        return render(request, "shares/gone.html", 404)
     files = view_models.files(list_shared_files(record))
     response = render(request, "shares/shared.html", share=share, job=record, files=files, key=key)
     response.headers["Referrer-Policy"] = "no-referrer"
@@ -64,11 +65,13 @@ def revoke(request: Request) -> Response:
 
 def _render_page(request: Request, url: str = "") -> Response:
     job_id, user = request.path_params["job_id"], user_of(request)
+    job, back = find_known_job(request, job_id)
     return render(
         request,
         "shares/shares.html",
         area="jobs",
-        job=conversion_of(request).jobs.get(job_id, user),
+        job=job,
+        back=back,
         shares=shares_of(request).of_job(job_id, user),
         url=url,
         note=request.query_params.get("note", ""),

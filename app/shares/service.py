@@ -24,7 +24,7 @@ NOT_SHARED = {object_keys.MODEL, object_keys.IMAGES}
 
 
 class Shares:
-    """Links to jobs.
+    """Links to jobs, also to those that only the archive has.
 
     Args:
         enabled_of: returns which of these users are enabled.
@@ -49,7 +49,7 @@ class Shares:
             JobNotFound: This user has no such job.
             TooManyShares: The job has the maximum number.
         """
-        self.conversion.jobs.get(job_id, owner)
+        self.conversion.jobs.known(job_id, owner)
         key = new_key()
         until = to_text(now + timedelta(days=days))
         share = Share(uuid4().hex, owner, job_id, hash_of(key), label, to_text(now), until)
@@ -69,7 +69,7 @@ class Shares:
         Raises:
             JobNotFound: This user has no such job.
         """
-        self.conversion.jobs.get(job_id, owner)
+        self.conversion.jobs.known(job_id, owner)
         with self.database.read() as conn:
             return store.of_job(conn, owner, job_id)
 
@@ -99,7 +99,7 @@ class Shares:
         if share is None or not share.opens_with(key, to_text(now)) or not self.enabled_of([share.owner]):
             raise _make_not_found()
         try:
-            record = self.conversion.jobs.get(share.job_id, share.owner)
+            record = self.conversion.jobs.known(share.job_id, share.owner)
         except NotFound:
             raise _make_not_found() from None
         if share.last_used_at is None or now - from_text(share.last_used_at) > NOTED_EVERY:

@@ -74,7 +74,7 @@ def new(request: Request) -> Response:
 
 def job_table(request: Request) -> Response:
     """Renders the jobs that the URL names side by side, from any sweep or none."""
-    jobs = conversion_of(request).jobs.several(_read_job_ids(request), user_of(request))
+    jobs = conversion_of(request).jobs.known_several(_read_job_ids(request), user_of(request))
     rows = rows_of(jobs)
     context: TemplateContext = {"rows": rows, "pareto": _plot_pareto(rows), "rule_db": SNR_DB_MIN}
     context |= {"differences": differences(jobs)}
@@ -83,7 +83,7 @@ def job_table(request: Request) -> Response:
 
 
 def job_table_csv(request: Request) -> Response:
-    jobs = conversion_of(request).jobs.several(_read_job_ids(request), user_of(request))
+    jobs = conversion_of(request).jobs.known_several(_read_job_ids(request), user_of(request))
     return csv_answer(table_of(rows_of(jobs)), "jobs.csv")
 
 
@@ -142,20 +142,23 @@ def _plot_pareto(rows: Sequence[RowAnswer]) -> ParetoView:
 
 
 def _render_new(request: Request, given: SweepForm, error: ModelmillError | None = None) -> Response:
-    jobs = _list_bases(request)
+    jobs = _list_bases(request, given.job)
     return render(request, "sweeps/new.html", area="sweeps", jobs=jobs, given=given, error=error)
 
 
-def _list_bases(request: Request) -> list[JobRecord]:
+def _list_bases(request: Request, chosen: Sequence[str]) -> list[JobRecord]:
     """Returns jobs whose model and samples a sweep can use: those of the host toolchain, whose options the form
-    knows."""
+    knows; the chosen ones also if they are old, or only the archive has them."""
+    jobs, user = conversion_of(request).jobs, user_of(request)
     job_filter = JobFilter(toolchain=ToolchainName.HOST.value)
-    jobs = conversion_of(request).jobs
-    return jobs.page(job_filter, user_of(request), limit=JOBS_SHOWN, cursor=None, max_read=MAX_READ)[0]
+    newest = jobs.page(job_filter, user, limit=JOBS_SHOWN, cursor=None, max_read=MAX_READ)[0]
+    listed = {job.job_id for job in newest}
+    older = jobs.known_several([job_id for job_id in chosen if job_id not in listed], user)
+    return [*newest, *(job for job in older if job.options.toolchain is ToolchainName.HOST)]
 
 
 def _create(request: Request, fields: SweepForm) -> str:
-    records = conversion_of(request).jobs.several(fields.job, user_of(request))
+    records = conversion_of(request).jobs.known_several(fields.job, user_of(request))
     if not (records and fields.method and fields.scale):
         raise BadInput(
             "A sweep needs a job whose model it takes, and at least one setting of each kind.",

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from starlette.responses import Response
 
 from app.conversion.options import Options
-from app.conversion.schemas import Key, Tag
+from app.conversion.schemas import Key, Tags
 from app.conversion.service.batches import BatchModel, Variant
 from app.kit.text.json_values import JsonObject
 from app.kit.text.plain_text import csv_text
@@ -45,7 +45,7 @@ class NewSweep(Strict):
     """Body of POST /sweeps: every model with every set of options."""
 
     name: Annotated[str, StringConstraints(strip_whitespace=True, max_length=200, pattern=TEXT)] = ""
-    tags: Annotated[tuple[Tag, ...], Field(max_length=20)] = ()
+    tags: Tags = ()
     no_cache: bool = False
     """Whether every stage is run, even if its result is in the cache."""
     models: Annotated[tuple[ModelBody, ...], Field(min_length=1, max_length=50)]

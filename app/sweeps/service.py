@@ -92,7 +92,7 @@ class Sweeps:
                 hint=f"One sweep may have {MOST_JOBS}.",
             )
         sweep = Sweep(uuid4().hex, owner, name, tags, to_text(now), no_cache)
-        pairs = [(model, variant) for model in models for variant in variants]
+        pairs = [(model, variant) for model in _name_apart(models) for variant in variants]
         entries = [
             Entry(
                 sweep.sweep_id,
@@ -279,16 +279,21 @@ def result_of(record: JobRecord) -> JsonObject:
     }
 
 
-_NO_RESULT = {
-    "progress": 0,
-    "verdict": None,
-    "snr_db": None,
-    "cosine": None,
-    "size_bytes": None,
-    "latency_ms": None,
-    "rule_db": None,
-    "took_s": None,
-}
+_NO_NUMBERS = ("verdict", "snr_db", "cosine", "size_bytes", "latency_ms", "rule_db", "took_s")
+_NO_RESULT: JsonObject = {"progress": 0, **dict.fromkeys(_NO_NUMBERS)}
+
+
+def _name_apart(models: Sequence[BatchModel]) -> list[BatchModel]:
+    """Numbers models of the same name that are different uploads, so that they are not taken for one model."""
+    uploads: dict[str, list[str]] = {}
+    named = []
+    for model in models:
+        same = uploads.setdefault(model.name, [])
+        if model.model_key not in same:
+            same.append(model.model_key)
+        number = same.index(model.model_key) + 1
+        named.append(replace(model, name=f"{model.name} ({number})") if number > 1 else model)
+    return named
 
 
 def _row_of(entry: Entry, record: JobRecord | None) -> RowAnswer:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from modelmill_client import Modelmill
 
 from app.exchange.mcp_server import ConversionTools
 from tests.harness.api import Api, has_ended, pngs, small_model
@@ -119,6 +120,10 @@ def test_the_command_line_lists_downloads_keeps_rebuilds_and_deletes(
     assert "model.onnx" in say("archive", "download", short, "model.onnx", "-o", str(tmp_path), *url)
     assert typed(monkeypatch, "archive", "download", short, "out.nfe", *url) == 4
     assert "It has: " in capsys.readouterr().err
+    shared = say("jobs", "share", short, *url).strip()
+    assert "survivor" in survivor.api.http.get(shared).text
+    with Modelmill(survivor.deployment.url) as client:
+        assert "survivor" in survivor.api.http.get(client.archived(survivor.job_id).share(days=1)).text
     say("pack", short, "-o", str(tmp_path / "pack.zip"), *url)
     assert zipfile.ZipFile(tmp_path / "pack.zip").read("out.nef") == survivor.nef
     assert "is kept." in say("archive", "keep", short, *url)

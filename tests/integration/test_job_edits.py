@@ -22,7 +22,7 @@ PAGE = {"Accept": "text/html", **OURS}
 
 def test_name_tags_and_notes_are_changed_and_the_rest_stays(web: Within, web_container: Container) -> None:
     job = finished_job(web_container, LOCAL, "old")
-    answer = web.request("PATCH", f"/jobs/{job.job_id}", json={"name": " new ", "tags": ["a", "b"]})
+    answer = web.request("PATCH", f"/jobs/{job.job_id}", json={"name": " new ", "tags": ["a", "b", "a "]})
     assert answer.status_code == 200, answer.text
     assert (answer.json()["name"], answer.json()["tags"], answer.json()["notes"]) == ("new", ["a", "b"], "")
     web.request("PATCH", f"/jobs/{job.job_id}", json={"notes": "第一版"})

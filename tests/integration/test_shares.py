@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from app.accounts.model import Role
 from app.bootstrap.container import Container
 from app.kit import clock
+from app.kit.objects import StoreUnavailable
 from app.settings import Settings
 from app.shares.errors import TooManyShares
 from app.shares.service import MOST
@@ -82,6 +83,42 @@ def test_a_link_ends_by_its_time_and_by_its_users_word(
     monkeypatch.setattr("app.shares.pages.now", lambda: later)
     assert web.get(path_of(second["url"])).status_code == 404
     assert ada.request("DELETE", url).status_code == 404, "it is revoked"
+
+
+def test_a_job_that_only_the_archive_has_is_shared_like_any_other(
+    web: Within, ada: Within, container: Container
+) -> None:
+    job = finished_job(container, "ada", "yolo", files={"out.nef": b"the nef"})
+    before = path_of(ada.post(f"/jobs/{job.job_id}/shares", json={}).json()["url"])
+    container.archive.descriptions.write(job)
+    container.store.delete(job.job_id)
+    made = ada.post(f"/jobs/{job.job_id}/shares", json={"label": "later"})
+    assert made.status_code == 201, made.text
+    for page in (before, path_of(made.json()["url"])):
+        assert "yolo" in web.get(page).text
+        assert web.get(page.replace("/ui/shared/", "/shared/").replace("?", "/files/out.nef?")).content == b"the nef"
+    place = f"/ui/jobs/{job.job_id}/shares"
+    assert f'href="{place}"' in ada.get(f"/ui/archive/{job.job_id}").text
+    assert f'href="/ui/archive/{job.job_id}"' in ada.get(place).text
+    assert ada.request("DELETE", f"/jobs/{job.job_id}/shares/{made.json()['share_id']}").status_code == 204
+    assert web.get(path_of(made.json()["url"])).status_code == 404
+    container.archive.delete(job.job_id, "ada")
+    assert web.get(before).status_code == 404
+    assert ada.post(f"/jobs/{job.job_id}/shares", json={}).status_code == 404
+
+
+def test_a_link_is_not_called_invalid_because_the_store_is_away(
+    web: Within, ada: Within, container: Container, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = finished_job(container, "ada")
+    page = path_of(ada.post(f"/jobs/{job.job_id}/shares", json={}).json()["url"])
+
+    def away(job_id: str) -> None:
+        raise StoreUnavailable("the store does not answer")
+
+    monkeypatch.setattr(container.store, "get", away)
+    answer = web.get(page)
+    assert answer.status_code == 503 and "leads nowhere" not in answer.text
 
 
 def test_another_key_opens_nothing(web: Within, ada: Within, container: Container) -> None:

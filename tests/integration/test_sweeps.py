@@ -150,6 +150,14 @@ def test_what_is_no_sweep_is_refused_whole(
     assert web.get("/sweeps").json()["sweeps"] == []
 
 
+def test_different_uploads_of_one_name_are_not_one_model(web: Within, models: list[dict[str, Any]]) -> None:
+    other = {**models[1], "name": "small"}
+    made = web.post(
+        "/sweeps", json={"models": [models[0], other, models[0]], "options": [{"name": "x", "options": {}}]}
+    )
+    assert [row["model_name"] for row in made.json()["rows"]] == ["small", "small (2)", "small"]
+
+
 def test_more_jobs_than_a_sweep_may_have_are_refused(web: Within, models: list[dict[str, Any]]) -> None:
     many = [{**models[0], "name": f"m{number}"} for number in range(5)]
     variants = [{"name": f"v{number}", "options": {}} for number in range(41)]
@@ -171,6 +179,20 @@ def test_the_pages_start_a_sweep_over_a_job_and_show_its_table(web: Within, cont
     page = web.get(answer.headers["location"]).text
     assert "entropy, per tensor" in page and "0 of 2 jobs have ended." in page
     assert "ranges" in web.get("/ui/sweeps").text
+
+
+def test_jobs_that_only_the_archive_has_are_a_table_and_the_base_of_a_sweep(web: Within, container: Container) -> None:
+    job = finished_job(container, "local", "yolo")
+    container.archive.descriptions.write(job)
+    container.store.delete(job.job_id)
+    table = f"/ui/sweeps/jobs?job={job.job_id}"
+    assert "yolo" in web.get(table).text
+    assert job.job_id in web.get(table.replace("jobs?", "jobs.csv?")).text
+    assert "yolo" in web.get(f"/ui/sweeps/new?job={job.job_id}").text
+    fields = {"name": "ranges", "job": job.job_id, "method": ["minmax"], "scale": "tensor"}
+    answer = web.post("/ui/sweeps/new", data=fields, headers=OURS)
+    assert answer.status_code == 303, answer.text
+    assert "minmax, per tensor" in web.get(answer.headers["location"]).text
 
 
 def test_ticked_jobs_are_a_table_and_go_into_a_sweep_together(web: Within, container: Container) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.conversion.cli.service import FileNames, JobId, OutFolder, download_files, job_of
+from app.conversion.cli.service import FileNames, JobId, OutFolder, archive_of, download_files, job_of, stored_job
 from app.kit.cli.service_commands import ServiceCommands
 from app.kit.cli.service_options import AsJson, Limit
 from app.kit.cli.tables import print_record, print_table
@@ -136,7 +136,9 @@ def share(
     as_json: AsJson = False,
 ) -> None:
     """Print a link with which others see the job without an account. It is shown only once."""
-    link = client.share(job_of(client, job)["job_id"], days=days, label=label)
+    with archive_of(client) as archive:
+        job_id = stored_job(client, archive, job)["job_id"]
+    link = client.share(job_id, days=days, label=label)
     print_record({"url": link}, link, as_json=as_json)
 
 

@@ -21,6 +21,7 @@ from app.kit.web.common_pages import see_other
 from app.kit.web.http import query
 from app.kit.web.list_page import ListQuery
 from app.kit.web.page_actions import with_form
+from app.kit.web.strict import TEXT
 from app.kit.web.templates import render
 from app.kit.web.zip_stream import zip_answer
 from app.settings import settings_of
@@ -32,7 +33,7 @@ class ArchiveListQuery(ListQuery):
     """The filter and the position in the list of archived jobs."""
 
     PAGE: ClassVar[str] = "/ui/archive"
-    tag: Annotated[str, Field(max_length=50)] | None = None
+    tag: Annotated[str, Field(max_length=50, pattern=TEXT)] | None = None
     model: Annotated[str, Field(pattern=r"^[0-9a-fA-F]{1,64}$")] | None = None
     verdict: Verdict | None = None
     target: Literal[ToolchainName.HOST] | Chip | None = None

@@ -64,6 +64,14 @@ class Jobs:
                 raise
             return archived.record
 
+    def known_several(self, job_ids: Iterable[str], user: str) -> list[JobRecord]:
+        """The ones of these jobs that exist or are in the archive, in the requested order."""
+        records = []
+        for job_id in job_ids:
+            with contextlib.suppress(JobNotFound):
+                records.append(self.known(job_id, user))
+        return records
+
     def page(
         self, job_filter: JobFilter, user: str, *, limit: int, cursor: str | None, max_read: int | None = None
     ) -> tuple[list[JobRecord], str | None]:

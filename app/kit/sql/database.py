@@ -157,9 +157,14 @@ def _make_unavailable(error: Exception) -> DatabaseUnavailable:
 
 def _prepare_sqlite(connection: sqlite3.Connection, _: Any) -> None:
     connection.isolation_level = None  # the driver starts no transaction by itself: _begin_sqlite does
+    connection.create_function("lower", 1, _fold_case, deterministic=True)  # its own knows only a to z
     _write_ahead(connection)
     for setting in ("synchronous = NORMAL", "foreign_keys = ON", "secure_delete = ON"):
         connection.execute(f"PRAGMA {setting}")
+
+
+def _fold_case(value: str | bytes | float | None) -> str | bytes | float | None:
+    return value.casefold() if isinstance(value, str) else value
 
 
 def _write_ahead(connection: sqlite3.Connection) -> None:

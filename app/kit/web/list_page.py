@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 from pydantic import BaseModel, Field
 
 from app.kit.web.http import FilterForm
+from app.kit.web.strict import TEXT
 
 
 class ViewQuery(BaseModel):
@@ -32,7 +33,7 @@ class ListQuery(FilterForm):
     """The URL of the list."""
     NO_FILTERS: ClassVar[frozenset[str]] = frozenset({"cursor", "seen", "note", "count"})
     """Fields that filter nothing: links to other pages of the list omit them."""
-    q: Annotated[str, Field(max_length=200)] | None = None
+    q: Annotated[str, Field(max_length=200, pattern=TEXT)] | None = None
     """A text that a row contains."""
     cursor: Annotated[str, Field(max_length=120)] | None = None
     """The end of the previous page."""

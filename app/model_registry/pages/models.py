@@ -30,7 +30,6 @@ AREA = "models"
 
 class ModelListQuery(ListQuery):
     PAGE: ClassVar[str] = "/ui/models"
-    q: Annotated[str, Field(max_length=200, pattern=TEXT)] | None = None
     cursor: Annotated[str, Field(max_length=MAX_CURSOR, pattern=TEXT)] | None = None
     note: Annotated[str, Field(max_length=20)] = ""
 

@@ -107,12 +107,31 @@ def test_an_error_is_of_the_class_of_its_code(status: int, code: str, kind: type
     assert (type(error), error.code, error.hint, error.detail) == (kind, code, "what to do", {"a": 1})
 
 
-@pytest.mark.parametrize("answer", [httpx.Response(200, text="<html>"), httpx.Response(502, text="bad gateway")])
+@pytest.mark.parametrize("answer", [httpx.Response(200, text="<html>"), httpx.Response(500, text="oh no")])
 def test_what_is_not_modelmill_is_said_so_at_once(answer: httpx.Response) -> None:
     server = Server(answer)
     with pytest.raises(Unreachable, match="is not Modelmill"):
         server.client().job("1")
     assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("status", [502, 503, 504])
+def test_a_proxy_whose_service_is_starting_is_asked_again(pauses: list[float], status: int) -> None:
+    away = httpx.Response(status, text="<html>bad gateway", headers={"Retry-After": "2"})
+    server = Server(away, httpx.Response(200, json=JOB))
+    assert server.client().job("1").status == "ONNX"
+    assert pauses == [2.0]
+    with pytest.raises(Unreachable, match=f"a proxy at http://mill does not reach the service: HTTP {status}"):
+        Server(away).client(retries=1).job("1")
+
+
+def test_a_deletion_whose_answer_was_lost_is_done(pauses: list[float]) -> None:
+    server = Server(httpx.Response(200, json=JOB), httpx.ReadError("broke"), refusal(404, "JOB_NOT_FOUND"))
+    server.client().job("1").delete()
+    assert [request.method for request in server.requests] == ["GET", "DELETE", "DELETE"]
+    server = Server(httpx.Response(200, json=JOB), refusal(404, "JOB_NOT_FOUND"))
+    with pytest.raises(JobNotFound):
+        server.client().job("1").delete()
 
 
 def test_an_empty_id_is_said_and_one_with_a_slash_or_a_question_mark_stays_one() -> None:

@@ -225,7 +225,12 @@ def test_the_index_is_made_again_from_the_store_alone(container: Container) -> N
     [
         (ArchiveFilter(text="FACE"), True),
         (ArchiveFilter(text="night"), True),
+        (ArchiveFilter(text="GRÖSSE"), True),
         (ArchiveFilter(text="%"), False),
+        (ArchiveFilter(text="["), False),
+        (ArchiveFilter(text='"'), False),
+        (ArchiveFilter(text=", "), False),
+        (ArchiveFilter(text="\\"), False),
         (ArchiveFilter(tag="night"), True),
         (ArchiveFilter(tag="nigh"), False),
         (ArchiveFilter(tag="xzy"), False),
@@ -243,8 +248,18 @@ def test_the_index_is_made_again_from_the_store_alone(container: Container) -> N
     ],
 )
 def test_the_archive_is_searched(container: Container, criteria: ArchiveFilter, is_match: bool) -> None:
-    job_id = completed(container, name="faces")
+    job_id = completed(container, name="faces: größe")
     assert listed(container, criteria=criteria) == ({job_id} if is_match else set())
+
+
+@pytest.mark.parametrize("text", ['say "no"', 'a", "b', "[x]", "[", "back\\slash", "Ä"])
+def test_a_tag_is_matched_as_it_was_written(container: Container, text: str) -> None:
+    job_id = completed(container)
+    container.conversion.edits.change(job_id, "local", tags=("first", text, "last"))
+    assert listed(container, criteria=ArchiveFilter(text=text)) == {job_id}
+    assert listed(container, criteria=ArchiveFilter(text=text.lower())) == {job_id}
+    assert listed(container, criteria=ArchiveFilter(tag=text)) == {job_id}
+    assert listed(container, criteria=ArchiveFilter(text="first" + text)) == set()
 
 
 @pytest.mark.slow

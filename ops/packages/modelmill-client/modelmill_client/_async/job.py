@@ -141,11 +141,6 @@ class AsyncJob(AsyncStoredJob):
         self.record = await self._transport.json("PATCH", self._path, json=values)
         return self
 
-    async def share(self, *, days: int = 7, label: str = "") -> str:
-        """A link by which others see it without an account; it is shown this once."""
-        body = {"days": days, "label": label}
-        return str((await self._transport.json("POST", f"{self._path}/shares", json=body))["url"])
-
     async def log(self, step: str, offset: int = 0) -> LogPart:
         """The log of a stage (onnx, bie or nef) from an offset in bytes on."""
         async with self._transport.answer("GET", f"{self._path}/logs/{step}", params={"offset": offset}) as answer:

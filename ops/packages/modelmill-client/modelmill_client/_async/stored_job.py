@@ -48,6 +48,12 @@ class AsyncStoredJob:
     def _path(self) -> str:
         return f"{self.collection}/{quote(self.id, safe='')}"
 
+    async def share(self, *, days: int = 7, label: str = "") -> str:
+        """A link by which others see it without an account; it is shown this once."""
+        path = f"/jobs/{quote(self.id, safe='')}/shares"
+        body = {"days": days, "label": label}
+        return str((await self._transport.json("POST", path, json=body))["url"])
+
     async def artifacts(self) -> list[Record]:
         """Its files: name, size_bytes, sha256."""
         raise NotImplementedError

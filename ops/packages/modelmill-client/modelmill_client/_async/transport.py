@@ -21,6 +21,7 @@ from modelmill_client.errors import (
     BadUrl,
     Damaged,
     ModelmillError,
+    NotFound,
     Unauthorized,
     Unreachable,
     error_of,
@@ -29,6 +30,8 @@ from modelmill_client.errors import (
 DEFAULT_URL = "http://127.0.0.1:8080"
 TIMEOUT = httpx.Timeout(connect=5, read=300, write=300, pool=5)
 CHUNK_BYTES = 1 << 20
+GATEWAY_STATUSES = {502, 503, 504}
+"""Of a proxy, while the service behind it is starting or gone."""
 EMPTY_ID = "Give the id as the list shows it."
 Body = Callable[[], contextlib.AbstractContextManager[dict[str, Any]]]
 """Opens what a request sends, anew for each try."""
@@ -88,6 +91,8 @@ class AsyncTransport:
             try:
                 return await self._once(method, path, body, arguments)
             except (ApiError, Unreachable) as error:
+                if method == "DELETE" and tries > 1 and isinstance(error, NotFound):
+                    return {}  # the try before has done it, and its answer was lost
                 await self._pause(tries, error)
 
     async def save(self, path: str, target: Path, sha256: str, on_bytes: OnBytes = lambda _: None) -> Path:
@@ -179,10 +184,16 @@ class AsyncTransport:
     def _refusal(self, answer: httpx.Response, text: bytes) -> Exception:
         parsed = _parsed(text)
         if not isinstance(parsed, dict) or not isinstance(parsed.get("error"), dict):
-            return self._stranger()
+            return self._no_gateway(answer) if answer.status_code in GATEWAY_STATUSES else self._stranger()
         error = error_of(answer.status_code, parsed["error"])
         if "retry-after" in answer.headers:
             error.detail.setdefault("retry_after_s", answer.headers["retry-after"])
+        return error
+
+    def _no_gateway(self, answer: httpx.Response) -> Unreachable:
+        what = f"a proxy at {self.url} does not reach the service: HTTP {answer.status_code}"
+        error = Unreachable(what, hint="Is the service running?")
+        error.detail["retry_after_s"] = answer.headers.get("retry-after", "")
         return error
 
     def _stranger(self) -> Unreachable:

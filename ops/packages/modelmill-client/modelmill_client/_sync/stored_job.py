@@ -49,6 +49,12 @@ class StoredJob:
     def _path(self) -> str:
         return f"{self.collection}/{quote(self.id, safe='')}"
 
+    def share(self, *, days: int = 7, label: str = "") -> str:
+        """A link by which others see it without an account; it is shown this once."""
+        path = f"/jobs/{quote(self.id, safe='')}/shares"
+        body = {"days": days, "label": label}
+        return str((self._transport.json("POST", path, json=body))["url"])
+
     def artifacts(self) -> list[Record]:
         """Its files: name, size_bytes, sha256."""
         raise NotImplementedError
