@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from app.kit.errors import BadRequest
 from app.video.errors import BadConstraint, BadDag, BadPlan
 from app.video.model.constraint import read_constraint
-from app.video.model.dag import Dag, check_types, read_dag
+from app.video.model.dag import Dag, read_dag
+from app.video.model.dag_types import check_types
 from app.video.model.plan import read_flow_mapping, read_video_conf
 from tests.harness.timed_search import searched
 from tests.harness.video.dags import KINDS, a_dag, a_graph

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import strategies as st
 
 from app.training.model import Claim, Demand, Held, Node
-from app.training.model.capacity import Capacity, Need
+from app.training.model.capacity import Capacity
+from app.training.model.demand import Need
 from app.training.model.headroom import Headroom
 from app.training.model.queue_order import QueuePolicy
 from app.training.model.simulation import Cluster, SimulationResult, simulate

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import PurePath
 
-from pydantic import ValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -17,7 +15,7 @@ from app.conversion.errors import KeyNotFound, TooManyJobs
 from app.conversion.model import SNR_DB_MIN
 from app.conversion.options import Chip, Options, ToolchainName
 from app.conversion.pages import new_form, new_submission, new_view, samples, suggestions
-from app.conversion.pages.form_problems import FormProblem, field_problem, place_of, problem_of
+from app.conversion.pages.form_problems import FormProblem, place_of, problem_of
 from app.conversion.pages.new_form import Values
 from app.conversion.pages.quality import saturation_columns
 from app.conversion.pages.submission_summary import summary_of
@@ -151,10 +149,10 @@ def _with_recognized(request: Request, values: Values) -> Values:
 def _submit(request: Request, values: Values, errors: Errors) -> str:
     """Submits the job or the sweep and returns the URL of its page; empty if errors were added."""
     user = user_of(request)
-    open_inputs = _check_inputs(previews_of(request), user, values, errors)
+    open_inputs = new_submission.check_inputs(previews_of(request), user, values, errors)
     options, wrong = new_form.options_of(values, open_inputs)
     errors |= wrong
-    job = None if errors or options is None else _build_new_job(values, options, errors)
+    job = None if errors or options is None else new_submission.job_of(values, options, errors)
     if job is None:
         return ""
     try:
@@ -191,42 +189,6 @@ def _begin_sweep(request: Request, job: schemas.NewJob, values: Values, errors: 
         user_of(request), batch.models, batch.variants, name=name, tags=job.tags, no_cache=job.no_cache
     )
     return f"/ui/sweeps/{sweep_id}"
-
-
-def _check_inputs(previews: Previews, user: str, values: Values, errors: Errors) -> new_form.OpenInputs:
-    """Checks that both inputs exist.
-
-    Returns:
-        The inputs of the model whose shape has to be given.
-    """
-    missing = (("model_key", "model", "Choose a model."), ("quant_key", "images", "Choose reference pictures."))
-    for field, place, text in missing:
-        if not values[field]:
-            errors[place] = FormProblem(text)
-            continue
-        try:
-            previews.size_bytes(values[field], user)
-        except KeyNotFound as error:
-            errors[place] = problem_of(error)
-            values[field] = ""
-    return previews.model(values["model_key"], user).open_inputs if values["model_key"] else ()
-
-
-def _build_new_job(values: Values, options: Options, errors: Errors) -> schemas.NewJob | None:
-    try:
-        return schemas.NewJob(
-            model_key=values["model_key"],
-            quant_key=values["quant_key"],
-            name=values["name"] or PurePath(values["model_name"]).stem,
-            tags=new_form.tags_of(values),
-            options=options,
-            no_cache=values["no_cache"] == "1",
-        )
-    except ValidationError as error:
-        for problem in error.errors(include_url=False):
-            place = str(problem["loc"][0])
-            errors.setdefault(place, field_problem(problem["type"], problem["msg"], problem.get("ctx", {})))
-        return None
 
 
 async def apply(request: Request) -> Response:

@@ -8,12 +8,16 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 
+from pydantic import ValidationError
+
+from app.conversion.errors import KeyNotFound
 from app.conversion.object_keys import MODEL_ENDINGS
 from app.conversion.options import Options, ToolchainName
 from app.conversion.pages import new_form
-from app.conversion.pages.form_problems import FormProblem, problem_of
+from app.conversion.pages.form_problems import FormProblem, field_problem, problem_of
 from app.conversion.pages.new_form import Values
 from app.conversion.pages.suggestions import Suggestion
+from app.conversion.schemas import NewJob
 from app.conversion.service.batches import BatchModel, Variant
 from app.conversion.service.previews import ModelPreview, Previews
 from app.conversion.service.uploads import Uploads, parts_of, split_model
@@ -101,6 +105,49 @@ def _can_be_packed(files: Sequence[SentFile]) -> bool:
 
 def _with(files: Sequence[SentFile], reporting: Sequence[SentFile]) -> list[SentFile]:
     return [*files, *(SentFile(f"{REPORT_FOLDER}/{file.name}", file.path) for file in reporting)]
+
+
+def check_inputs(previews: Previews, user: str, values: Values, errors: dict[str, FormProblem]) -> new_form.OpenInputs:
+    """Checks that both inputs exist.
+
+    Args:
+        previews: of the uploads.
+        user: the owner of the inputs.
+        values: of the form, by field; the key of an input that is gone is emptied.
+        errors: by field; problems are added.
+
+    Returns:
+        The inputs of the model whose shape has to be given.
+    """
+    missing = (("model_key", "model", "Choose a model."), ("quant_key", "images", "Choose reference pictures."))
+    for field, place, text in missing:
+        if not values[field]:
+            errors[place] = FormProblem(text)
+            continue
+        try:
+            previews.size_bytes(values[field], user)
+        except KeyNotFound as error:
+            errors[place] = problem_of(error)
+            values[field] = ""
+    return previews.model(values["model_key"], user).open_inputs if values["model_key"] else ()
+
+
+def job_of(values: Values, options: Options, errors: dict[str, FormProblem]) -> NewJob | None:
+    """Returns the job that the form describes; None after adding its problems to `errors`, by field."""
+    try:
+        return NewJob(
+            model_key=values["model_key"],
+            quant_key=values["quant_key"],
+            name=values["name"] or PurePath(values["model_name"]).stem,
+            tags=new_form.tags_of(values),
+            options=options,
+            no_cache=values["no_cache"] == "1",
+        )
+    except ValidationError as error:
+        for problem in error.errors(include_url=False):
+            place = str(problem["loc"][0])
+            errors.setdefault(place, field_problem(problem["type"], problem["msg"], problem.get("ctx", {})))
+        return None
 
 
 @dataclass(frozen=True)

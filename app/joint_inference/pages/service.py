@@ -13,7 +13,7 @@ from starlette.routing import Route
 from app.joint_inference.access import drift_of, joint_of
 from app.joint_inference.model.resource import Role, Service
 from app.joint_inference.model.tally import upload_share_key
-from app.joint_inference.pages import view_models
+from app.joint_inference.pages import rollout_views, sample_views, view_models
 from app.joint_inference.pages.drift_rows import class_rows, score_rows
 from app.joint_inference.pages.service_list import CHANNEL, url_of
 from app.joint_inference.pages.yaml_text import editable, to_yaml
@@ -116,16 +116,16 @@ def _build_body(request: Request, service: Service, at: datetime) -> TemplateCon
         "latency": latency_plot(series),
         "uploads": upload_plot(series),
         "workers": workers[-1:] if is_fleet else workers,
-        "fleet": [view_models.fleet_node(worker) for worker in edges] if is_fleet else [],
+        "fleet": [rollout_views.fleet_node(worker) for worker in edges] if is_fleet else [],
         "is_fleet": is_fleet,
         "selector": service.specification.edge.place,
-        "rollout": view_models.rollout_view(service, edges),
+        "rollout": rollout_views.rollout_view(service, edges),
         "events": joint.services.events(user, service.namespace, service.name)[:SHOWN_EVENTS],
         "drift": drift,
         "scores": score_rows(drift),
         "classes": class_rows(drift),
         "collected": collection_folder(service),
-        "samples": [view_models.sample_view(sample) for sample in samples],
+        "samples": [sample_views.sample_view(sample) for sample in samples],
         "rule_events": rule_events,
         "seen": _digest_version(service, series, [sample.id for sample in samples], workers, rule_events, at),
     }

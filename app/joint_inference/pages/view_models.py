@@ -1,26 +1,15 @@
-"""How a service looks to a reader: its state, what was counted, its workers and its hard samples. Pure."""
+"""How a service looks to a reader: its state, what was counted and its workers. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import zip_longest
 from typing import Any
 
 from markupsafe import Markup
 
-from app.inference.prediction import Prediction
 from app.joint_inference.model.reconciliation import key_of
 from app.joint_inference.model.resource import Role, Service, Worker
-from app.joint_inference.model.rollout import (
-    Comparison,
-    Rollout,
-    RolloutAction,
-    RolloutPolicy,
-    acted,
-    change_text,
-    policy_of,
-)
 from app.joint_inference.model.sources import (
     BROADCASTS,
     SOURCES,
@@ -31,15 +20,13 @@ from app.joint_inference.model.sources import (
 )
 from app.joint_inference.model.state import running_model
 from app.joint_inference.model.status import ConditionType, Reason, current_of
-from app.joint_inference.model.stream import STREAM, stream_end
-from app.joint_inference.model.tally import Sample, Source, upload_share_key
-from app.joint_inference.service.rollouts import comparison_of, rollout_of
+from app.joint_inference.model.stream import STREAM
+from app.joint_inference.model.tally import upload_share_key
 from app.kit.text.json_values import number_in, whole_in
 from app.kit.web import charts
 from app.nodes.model import Node, WorkerReport
 
 ENDING = "Ending"
-TOP_CLASSES = 3
 SAID_ELSEWHERE = frozenset({"runtime", "why", "model", "sha256", "comparison", STREAM, SOURCES, BROADCASTS})
 """Of what a worker says of itself: what has a place of its own."""
 
@@ -121,34 +108,6 @@ class ServiceWorkerView:
     """Of these streams."""
 
 
-@dataclass(frozen=True)
-class PredictedClass:
-    """A box with the name of its class, or a class of a classifier with its probability and its bar."""
-
-    name: str
-    score: float
-    bar: Markup
-
-
-@dataclass(frozen=True)
-class AnswerView:
-    """One model's answer to a sample."""
-
-    prediction: Prediction
-    listed: tuple[PredictedClass, ...]
-    """What stands below the picture; its boxes are all of them."""
-    further: int
-    ms: float | None
-    is_final: bool
-
-
-@dataclass(frozen=True)
-class SampleView:
-    sample: Sample
-    edge: AnswerView
-    cloud: AnswerView | None
-
-
 def condition_of(service: Service) -> ConditionView:
     if service.deleted_at is not None:
         return ConditionView(ENDING, "Terminating", "", service.deleted_at)
@@ -227,100 +186,3 @@ def worker_of(service: Service, role: Role, node: Node | None, *, is_online: boo
         tuple(source_states(report.detail)) if report else (),
         tuple(source_broadcasts(report.detail)) if report else (),
     )
-
-
-@dataclass(frozen=True)
-class FleetNode:
-    """An edge node of a service that has several."""
-
-    worker: ServiceWorkerView
-    figures: ServiceFigures | None
-    problem: str
-    """Why it does not serve, or what its source lacks; empty: nothing."""
-
-
-def fleet_node(worker: ServiceWorkerView) -> FleetNode:
-    report = worker.report
-    end = stream_end(report.detail) if report is not None else None
-    message = (end.message if end is not None else "") or (
-        (report.message or report.reason) if report is not None else ""
-    )
-    return FleetNode(worker, worker.figures, message)
-
-
-@dataclass(frozen=True)
-class WaveNode:
-    """A node that has the target of a roll-out, or is to get it."""
-
-    name: str
-    has_target: bool
-    runs: Mapping[str, Any] | None
-    comparison: Comparison
-
-
-@dataclass(frozen=True)
-class RolloutView:
-    rollout: Rollout
-    change: str
-    policy: RolloutPolicy
-    waves: tuple[tuple[str, str], ...]
-    """The size of each, and whether it is done, current or waiting."""
-    nodes: tuple[WaveNode, ...]
-    actions: tuple[RolloutAction, ...]
-    """What can be done with it now."""
-
-
-def rollout_view(service: Service, edges: Sequence[ServiceWorkerView]) -> RolloutView | None:
-    """None: a new model goes to all nodes at once."""
-    rollout, policy = rollout_of(service), policy_of(service.spec)
-    if rollout is None or policy is None:
-        return None
-    nodes = tuple(
-        WaveNode(
-            edge.specification.node,
-            edge.specification.node in rollout.nodes,
-            edge.runs,
-            comparison_of(edge.report.detail) if edge.report is not None else Comparison(),
-        )
-        for edge in edges
-    )
-    waves = tuple(
-        (size, "done" if place < rollout.wave else "current" if place == rollout.wave else "waiting")
-        for place, size in enumerate(policy.waves)
-    )
-    actions = tuple(action for action in RolloutAction if acted(rollout, action) is not None)
-    return RolloutView(rollout, change_text(rollout), policy, waves, nodes, actions)
-
-
-def sample_view(sample: Sample) -> SampleView:
-    is_cloud = sample.source is Source.CLOUD
-    cloud = _build_answer(sample, sample.cloud, sample.cloud_ms, is_cloud) if sample.cloud else None
-    return SampleView(sample, _build_answer(sample, sample.edge, sample.edge_ms, not is_cloud), cloud)
-
-
-def _build_answer(sample: Sample, prediction: Prediction, ms: float | None, is_final: bool) -> AnswerView:
-    labels = sample.labels
-    if prediction.probabilities:
-        ranked = sorted(enumerate(prediction.probabilities), key=lambda pair: -pair[1])
-        scores = [(name_of(label, labels), score) for label, score in ranked[:TOP_CLASSES]]
-        further = 0
-    else:
-        ids = _read_ids(sample)[: len(prediction.boxes)] if is_final else ()
-        numbered = sorted(zip_longest(prediction.boxes, ids), key=lambda pair: -pair[0].score)
-        scores = [
-            (f"{f'#{track_id} ' if track_id else ''}{box.text or name_of(box.label, labels)}", box.score)
-            for box, track_id in numbered[:TOP_CLASSES]
-        ]
-        further = len(numbered) - len(scores)
-    listed = tuple(PredictedClass(name, score, charts.bar(score, 1.0)) for name, score in scores)
-    return AnswerView(prediction, listed, further, ms, is_final)
-
-
-def _read_ids(sample: Sample) -> list[int | None]:
-    """Returns the ids of the objects in the final answer. A report may contain anything."""
-    ids = sample.extra.get("ids")
-    return [one if isinstance(one, int) else None for one in ids] if isinstance(ids, list) else []
-
-
-def name_of(label: int, labels: Sequence[str]) -> str:
-    return labels[label] if 0 <= label < len(labels) and labels[label] else f"#{label}"

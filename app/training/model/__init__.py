@@ -1,6 +1,7 @@
 """The model of training: tasks, attempts, events; demands and the cluster that satisfies them. Pure."""
 
-from app.training.model.capacity import Claim, Demand, Held, Node
+from app.training.model.capacity import Node
+from app.training.model.demand import Claim, Demand, Held
 from app.training.model.state import (
     ACTIVE,
     TERMINAL,

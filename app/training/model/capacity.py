@@ -1,4 +1,4 @@
-"""What a task needs at once, what the cluster has, and what is free after all promises have been met.
+"""What the cluster has, and what is free after all promises have been met.
 
 **Free on a node**: the minimum of what Ray reports as free and of the total minus what our tasks claim there. The first
 respects outsiders, and counts a claimed GPU once. The second matters in the last second of a job, when its GPUs are
@@ -15,8 +15,6 @@ reports as free, less what slots take that are not claimed yet.
 
 **In total**, whatever Ray reports and wherever claims are, the demands of active tasks never exceed what the nodes
 have.
-
-Amounts are counted in ten-thousandths, as Ray counts them: sums are exact.
 """
 
 from __future__ import annotations
@@ -26,28 +24,7 @@ from copy import copy
 from dataclasses import dataclass, field
 from itertools import repeat
 
-
-@dataclass(frozen=True)
-class Demand:
-    """`nodes` slots of so many GPUs and CPUs, each slot whole on one node, and the CPUs of the driver anywhere."""
-
-    nodes: int
-    gpus_per_node: int
-    cpus_per_node: float
-    driver_cpus: float = 0
-    claims_by_group: bool = True
-    """The program claims its slots with placement groups, some time after it starts, as verl does; otherwise Ray gives
-    them to the driver before it starts."""
-    resources: tuple[tuple[str, float], ...] = ()
-    """Custom resources of each slot, by Ray's name, sorted: what only some nodes have, such as a GPU type."""
-
-    @property
-    def gpus(self) -> int:
-        return self.nodes * self.gpus_per_node
-
-    @property
-    def cpus(self) -> float:
-        return self.nodes * self.cpus_per_node + self.driver_cpus
+from app.training.model.demand import Claim, Held, Need, grains
 
 
 @dataclass(frozen=True)
@@ -72,73 +49,12 @@ class Node:
         return sorted(name.removeprefix(ACCELERATOR) for name in self.resources if name.startswith(ACCELERATOR))
 
 
-@dataclass(frozen=True)
-class Claim:
-    """What an active task has already claimed. Empty: Ray has not allocated anything yet."""
-
-    gpus: dict[str, float] = field(default_factory=dict)
-    """By node id."""
-    cpus: dict[str, float] = field(default_factory=dict)
-    """By node id."""
-
-
-@dataclass(frozen=True)
-class Held:
-    """What an active task may claim at any moment."""
-
-    task_id: str
-    demand: Demand
-    claim: Claim = Claim()
-    """The part of its demand that it already has."""
-    user: str = ""
-
-
 ACCELERATOR = "accelerator_type:"
 """What Ray's resource of a type of GPU begins with. A node has 1 of it, however many GPUs."""
 ANY_OF_TYPE = 0.001
 """What a slot takes of it: a node never runs out."""
-GRAIN = 10_000
 Claims = dict[int, tuple[int, int]]
 """On which node (by position) a task has how many GPUs and CPUs."""
-
-
-def grains(amount: float) -> int:
-    return round(amount * GRAIN)
-
-
-def plain(amount: int) -> float:
-    """In decimal notation: 8, 7.5."""
-    return amount // GRAIN if amount % GRAIN == 0 else amount / GRAIN
-
-
-@dataclass(frozen=True)
-class Need:
-    """A demand in grains."""
-
-    slots: int
-    """How many, all identical."""
-    gpus: int
-    """Of each slot."""
-    cpus: int
-    """Of each slot."""
-    driver: int
-    """CPUs of the driver."""
-    resources: tuple[tuple[str, int], ...] = ()
-    """Of each slot."""
-
-    @classmethod
-    def of(cls, demand: Demand) -> Need:
-        each = grains(demand.gpus_per_node), grains(demand.cpus_per_node)
-        resources = tuple((name, grains(amount)) for name, amount in demand.resources)
-        return cls(demand.nodes, *each, grains(demand.driver_cpus), resources)
-
-    @property
-    def all_gpus(self) -> int:
-        return self.slots * self.gpus
-
-    @property
-    def all_cpus(self) -> int:
-        return self.slots * self.cpus + self.driver
 
 
 class Capacity:

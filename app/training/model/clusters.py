@@ -13,7 +13,8 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from app.training.model.capacity import Capacity, Demand, Held, Need, Node
+from app.training.model.capacity import Capacity, Node
+from app.training.model.demand import Demand, Held, Need
 from app.training.model.gang import AdmissionRules, Decision, Queued, decide
 
 ANY = "any"

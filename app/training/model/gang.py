@@ -34,7 +34,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from app.kit.clock import from_text, to_text
-from app.training.model.capacity import Capacity, Demand, Held, Need, Node
+from app.training.model.capacity import Capacity, Node
+from app.training.model.demand import Demand, Held, Need
 from app.training.model.headroom import Line
 from app.training.model.lack_of_room import reason_of
 from app.training.model.preemption import Preemptible, giving_way

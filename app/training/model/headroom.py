@@ -19,7 +19,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from app.training.model.capacity import Capacity, Demand, Held, Need, Node, grains, slots_on
+from app.training.model.capacity import Capacity, Node, slots_on
+from app.training.model.demand import Demand, Held, Need, grains
 
 MOST_DEMANDS = 16
 """Behind tasks of more different demands nobody looks for what they leave."""

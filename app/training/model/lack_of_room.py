@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from app.training.model.capacity import Capacity, Demand, Need, grains, plain
+from app.training.model.capacity import Capacity
+from app.training.model.demand import Demand, Need, grains, plain
 from app.training.model.state import WaitingCode, WaitingReason
 
 

@@ -12,7 +12,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from app.training.model.capacity import Demand, Held, Need, Node
+from app.training.model.capacity import Node
+from app.training.model.demand import Demand, Held, Need
 from app.training.model.reservation import room_after
 from app.training.model.task import Priority
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Protocol, TypeVar
 
-from app.training.model.capacity import Demand
+from app.training.model.demand import Demand
 from app.training.model.task import Priority
 
 HALF_LIFE_S = 7 * 86400

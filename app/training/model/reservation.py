@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from app.training.model.capacity import Capacity, Demand, Held, Need, Node, slots_on
+from app.training.model.capacity import Capacity, Node, slots_on
+from app.training.model.demand import Demand, Held, Need
 
 
 @dataclass

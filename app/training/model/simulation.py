@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from app.kit.clock import to_text
-from app.training.model.capacity import Claim, Demand, Held, Node
+from app.training.model.capacity import Node
+from app.training.model.demand import Claim, Demand, Held
 from app.training.model.gang import AdmissionRules, Queued, decide
 from app.training.model.preemption import Preemptible
 from app.training.model.queue_order import QueuePolicy, Shares, Use, compute_decayed_use, in_order

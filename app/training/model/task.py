@@ -10,7 +10,7 @@ from typing import Any
 
 from app.kit.clock import from_text
 from app.kit.text.json_values import JsonObject
-from app.training.model.capacity import Demand
+from app.training.model.demand import Demand
 from app.training.model.state import TERMINAL, WAITING, FailureKind, State, WaitingReason
 
 RELEASE_AFTER = timedelta(minutes=10)

@@ -27,9 +27,10 @@ from app.video.access import video_of
 from app.video.errors import NoPicture
 from app.video.model.job import JobState, VideoJob
 from app.video.model.plan import Plan
-from app.video.pages import dag_layout, view_models
+from app.video.pages import dag_layout, decision_views, view_models
+from app.video.pages.decision_views import DecisionView, PlanChange
 from app.video.pages.job_list import CHANNEL, facts_of_videos, url_of
-from app.video.pages.view_models import DecisionView, PlanChange, quality_of
+from app.video.pages.view_models import quality_of
 from app.video.scheduling.registry import policies
 from app.video.scheduling.source_limits import within_source
 from app.video.service import SeriesPoint
@@ -93,7 +94,7 @@ def body_of(request: Request, job: VideoJob, at: datetime) -> TemplateContext:
     rules, producer = results_of(request).rules, producer_of_job(job)
     seen = rules.events(producer, RuleEventFilter(), limit=SHOWN_RULE_EVENTS).events
     log = video.jobs.decisions(user, job.uid, limit=READ_DECISIONS)
-    decisions = view_models.decisions_of(log)[:SHOWN_DECISIONS]
+    decisions = decision_views.decisions_of(log)[:SHOWN_DECISIONS]
     marks = marks_of(series, decisions)
     is_live = job.state is not JobState.DONE and not view.measures and _is_live(request, job, at)
     return {
@@ -154,7 +155,12 @@ def _is_live(request: Request, job: VideoJob, at: datetime) -> bool:
 
 
 def _digest_version(
-    job: VideoJob, newest: str, events: object, decisions: list[view_models.DecisionView], is_live: bool, at: datetime
+    job: VideoJob,
+    newest: str,
+    events: object,
+    decisions: list[decision_views.DecisionView],
+    is_live: bool,
+    at: datetime,
 ) -> str:
     """Names what is shown: equal while nothing would look different."""
     drawn = 0 if job.state is JobState.DONE else int(at.timestamp() // REDRAWN_S)

@@ -17,7 +17,8 @@ from app.model_registry.service import Models
 from app.nodes.service.contract import MemberOf, Note
 from app.video import store
 from app.video.errors import BadDag, BadStage, StageInUse, StageNotFound
-from app.video.model.dag import MAX_VARIANTS, Dag, check_types
+from app.video.model.dag import MAX_VARIANTS, Dag
+from app.video.model.dag_types import check_types
 from app.video.model.kinds import GENERATORS, RENDER, Stage, StageKind, StageSpec
 from app.video.model.reader import NAME, NAME_RULE
 

@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 
 from app.conversion.toolchains.host.quality import latency_ms, measure_outputs
-from app.conversion.toolchains.host.task_metrics import task_meter
+from app.conversion.toolchains.host.task_recognition import task_meter
 from app.inference.runtimes.sessions import open_session
 
 QUANTIZED = frozenset({"QuantizeLinear", "QLinearConv", "QLinearMatMul", "QGemm"})

@@ -24,15 +24,12 @@ from app.conversion.toolchains.host.labeled_quality import measure_labeled_quali
 from app.conversion.toolchains.host.layers import LAYER_SAMPLES, match_layers, measure_layers
 from app.conversion.toolchains.host.logarithm_features import logarithm_features
 from app.conversion.toolchains.host.model_quantization import QUANTIZED, ModelQuantization, QuantizedModel
-from app.conversion.toolchains.host.output_saturation import (
-    expose,
-    saturating_outputs,
-)
+from app.conversion.toolchains.host.output_saturation import expose, saturating_outputs
 from app.conversion.toolchains.host.quantization_plan import WEIGHTED, QuantizationPlan
 from app.conversion.toolchains.host.saturation import SAMPLES_LEAST, saturation_curve
-from app.conversion.toolchains.host.task_metrics import task_meter
+from app.conversion.toolchains.host.task_recognition import task_meter
 from app.conversion.toolchains.samples.labels import labels_of
-from app.conversion.toolchains.tensor_comparison import OutputStatistics
+from app.conversion.toolchains.tensor_statistics import OutputStatistics
 from app.inference.runtimes.sessions import Session, open_session
 from app.kit.files import sha256_of
 from app.kit.process.own_process import release

@@ -9,12 +9,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from app.conversion.toolchains.host.inputs import Array, SampleArrays
-from app.conversion.toolchains.tensor_comparison import (
-    OutputStatistics,
-    TensorStatistics,
-    require_finite,
-    significant,
-)
+from app.conversion.toolchains.tensor_comparison import require_finite, significant
+from app.conversion.toolchains.tensor_statistics import OutputStatistics, TensorStatistics
 from app.kit.text.json_values import JsonObject
 
 Run = Callable[[Mapping[str, Array]], Mapping[str, Array]]

@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from app.conversion.toolchains.host.inputs import Samples
-from app.conversion.toolchains.host.task_metrics import THRESHOLDS, UNREADABLE, Outputs, detector_of
+from app.conversion.toolchains.host.task_metrics import THRESHOLDS, Outputs
+from app.conversion.toolchains.host.task_recognition import UNREADABLE, detector_of
 from app.conversion.toolchains.samples.labels import LabeledBox, Labels, PictureLabels
 from app.inference.decoders import ModelFamily
 from app.inference.decoders.base import overlap

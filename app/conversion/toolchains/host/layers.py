@@ -18,7 +18,8 @@ from app.conversion.toolchains.host.calibration import bytes_with_outputs, eleme
 from app.conversion.toolchains.host.fused_activations import FUSED_ACTIVATIONS
 from app.conversion.toolchains.host.inputs import SampleArrays
 from app.conversion.toolchains.host.quantization_plan import WEIGHTED
-from app.conversion.toolchains.tensor_comparison import TensorStatistics, compare, is_finite, snr_db
+from app.conversion.toolchains.tensor_comparison import compare, is_finite, snr_db
+from app.conversion.toolchains.tensor_statistics import TensorStatistics
 from app.inference.runtimes.sessions import open_session, run
 from app.kit.text.json_values import JsonObject
 

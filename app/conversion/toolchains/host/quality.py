@@ -22,12 +22,8 @@ from app.conversion.toolchains.host.silent_outputs import (
     compute_snr_beside_zero,
     is_silent_in_both,
 )
-from app.conversion.toolchains.tensor_comparison import (
-    OutputStatistics,
-    TensorComparison,
-    compare_all,
-    list_judged_names,
-)
+from app.conversion.toolchains.tensor_comparison import TensorComparison, compare_all, list_judged_names
+from app.conversion.toolchains.tensor_statistics import OutputStatistics
 from app.inference.runtimes.sessions import Session, numeric_outputs, run
 from app.kit.text.json_values import JsonObject
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from app.conversion.toolchains.host.labeled_quality import Meter, meter_of_labels
-from app.conversion.toolchains.host.task_metrics import Outputs, TaskMeter, task_meters
+from app.conversion.toolchains.host.task_metrics import Outputs, TaskMeter
+from app.conversion.toolchains.host.task_recognition import task_meters
 from app.conversion.toolchains.samples.labels import Labels
 from app.inference.preprocess_options import Preprocess
 

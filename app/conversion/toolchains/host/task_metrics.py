@@ -1,30 +1,23 @@
 """How well a quantized model preserves the answers of its float model, in terms of its task; no labels are needed.
 
-The model's family determines the task; the decoders used for inference read its outputs. Agreement is 0..1 over all
-added pictures: 1 if every answer is the same.
+The decoders used for inference read a detector's outputs. Agreement is 0..1 over all added pictures: 1 if every answer
+is the same.
 """
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
-import onnx
 
-from app.conversion.toolchains.graph.signature import signature_of
-from app.conversion.toolchains.host.output_saturation import saturating_outputs
 from app.inference.agreement import likeness
-from app.inference.decoders import ModelFamily, OutputSpec, family_of
+from app.inference.decoders import ModelFamily
 from app.inference.decoders.base import overlap
 from app.inference.decoders.classifier import may_be_probabilities
-from app.inference.errors import InferenceFailed, ModelUnusable
-from app.inference.model_families import GraphSignature, family_table
 from app.inference.prediction import Box, Decoder, PredictorOptions
 from app.inference.preprocessing import Fit, Size
 from app.kit.text.json_values import JsonObject
@@ -37,13 +30,8 @@ FINDERS: frozenset[Kind] = frozenset({"box_f1", "keypoints", "mask_iou", "text"}
 THRESHOLDS = PredictorOptions(score_threshold=0.35, candidate_threshold=0.35, nms_threshold=0.45)
 KINDS: Mapping[Decoder, Kind] = {Decoder.YOLOV8_POSE: "keypoints", Decoder.YOLOV8_SEG: "mask_iou"}
 """Of families that answer more than boxes."""
-OTHERS = frozenset({Decoder.CLASSIFIER, Decoder.SEGMENTATION, Decoder.TEXT_DETECTION, Decoder.TEXT_RECOGNITION})
-"""Families whose answers are compared as wholes, not box by box."""
-UNREADABLE = (InferenceFailed, ValueError, IndexError, KeyError, ArithmeticError)
 MATCH_IOU = 0.5
 """Boxes of one class with at least this overlap are the same."""
-ULTRALYTICS = {"detect": Decoder.YOLOV8, "pose": Decoder.YOLOV8_POSE, "segment": Decoder.YOLOV8_SEG}
-"""What the metadata of an export say of outputs that look alike, by their task."""
 NEAR = 0.05
 """Key points are the same if their distance is below this share of the map's diagonal."""
 CLASSES_LEAST = 10
@@ -86,91 +74,6 @@ class TaskMeter(Protocol):
 
     def agreement(self) -> TaskAgreement:
         """Returns the agreement over all pictures so far."""
-
-
-def task_meter(model: onnx.ModelProto) -> TaskMeter | None:
-    """Returns a meter for the task of this model; None if its outputs are of no known kind.
-
-    Args:
-        model: with fixed shapes, as in out.onnx.
-    """
-    return task_meters(model)()
-
-
-def task_meters(model: onnx.ModelProto) -> Callable[[], TaskMeter | None]:
-    """Returns what makes such meters; the task is recognized once for all of them."""
-    make = _choose_meter(model)
-
-    def cautious() -> TaskMeter | None:
-        meter = make()
-        return None if meter is None else _CautiousMeter(meter)
-
-    return cautious
-
-
-class _CautiousMeter:
-    """Stops measuring after an error: unreadable answers cost the metric, but never the conversion."""
-
-    def __init__(self, meter: TaskMeter) -> None:
-        self._meter = meter
-        self._is_lost = False
-
-    def add(self, expected: Outputs, actual: Outputs) -> None:
-        try:
-            self._meter.add(expected, actual)
-        except UNREADABLE:
-            self._is_lost = True
-
-    def agreement(self) -> TaskAgreement:
-        agreement = self._meter.agreement()
-        unread = replace(agreement, float_agreement=None, score_error=None, answered=None)
-        return unread if self._is_lost else agreement
-
-
-def _choose_meter(model: onnx.ModelProto) -> Callable[[], TaskMeter | None]:
-    if len(model.graph.output) == 1 and "Softmax" in saturating_outputs(model).values():
-        return partial(_meter_of, "mask" if len(model.graph.output[0].type.tensor_type.shape.dim) == 4 else "top1")
-    detector = detector_of(model)
-    if detector is not None:
-        return partial(BoxMeter, *detector)
-    signature = signature_of(model)
-    return partial(_meter_of, "" if signature is None else _task_of(signature))
-
-
-def detector_of(model: onnx.ModelProto) -> tuple[ModelFamily, Size] | None:
-    """Returns the family that reads the outputs as boxes, and the size of the input; None if none does."""
-    signature = signature_of(model)
-    if signature is None or not signature.width or not signature.height:
-        return None
-    size = (signature.width, signature.height)
-    ports = [
-        OutputSpec(output.name, shape) for output, shape in zip(model.graph.output, signature.outputs, strict=True)
-    ]
-    for named in (ULTRALYTICS.get(signature.metadata.get("task", ""), Decoder.AUTO), Decoder.AUTO):
-        with contextlib.suppress(ModelUnusable):
-            family = family_of(named, ports, size)
-            return None if family.name in OTHERS else (family, size)
-    return None
-
-
-def _task_of(signature: GraphSignature) -> str:
-    family = family_table().family_of(signature)
-    return family.task if family else ""
-
-
-def _meter_of(task: str) -> TaskMeter | None:
-    match task:
-        case "top1":
-            return ShareMeter("top1", _compare_class)
-        case "mask":
-            return ShareMeter("mask_iou", _compare_masks)
-        case "keypoints":
-            return ShareMeter("keypoints", _compare_points)
-        case "cosine":
-            return ShareMeter("cosine", _compare_direction)
-        case "text":
-            return ShareMeter("text", _compare_text)
-    return None
 
 
 class Compare(Protocol):
@@ -325,3 +228,17 @@ def line_of_text(outputs: Outputs) -> tuple[int, ...]:
     values = next(iter(outputs.values()))
     best = values.reshape(-1, values.shape[-1]).argmax(axis=1)
     return tuple(int(label) for label, _ in groupby(best) if label)
+
+
+COMPARISONS: Mapping[str, tuple[Kind, Compare]] = {
+    "top1": ("top1", _compare_class),
+    "mask": ("mask_iou", _compare_masks),
+    "keypoints": ("keypoints", _compare_points),
+    "cosine": ("cosine", _compare_direction),
+    "text": ("text", _compare_text),
+}
+"""By the task of a model family."""
+
+
+def meter_of(task: str) -> TaskMeter | None:
+    return ShareMeter(*COMPARISONS[task]) if task in COMPARISONS else None

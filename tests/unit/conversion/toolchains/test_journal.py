@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from app.conversion.toolchains.budget import Budget
-from app.conversion.toolchains.host.search.judge import JudgedPicture, Score
+from app.conversion.toolchains.host.search.score import JudgedPicture, Score
 from app.conversion.toolchains.host.search.sensitivity import Sensitivity
 from app.conversion.toolchains.journal import Journal
 from app.kit.sandbox.errors import StageFailed

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from app.conversion.errors import NotFinite
-from app.conversion.toolchains.tensor_comparison import SNR_CAP_DB, OutputStatistics, Tally, compare, require_finite
+from app.conversion.toolchains.tensor_comparison import SNR_CAP_DB, compare, require_finite
 
 
 def noisy(snr_db: float, size: int = 10_000, scale: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
@@ -68,25 +68,3 @@ def test_a_value_that_is_not_finite_is_named_with_its_tensor_and_sample(bad: flo
 def test_large_finite_values_are_finite() -> None:
     require_finite(np.full(8, 3e38, dtype=np.float32), "t", "s")
     assert math.isfinite(compare(np.full(8, 3e38, np.float32), np.full(8, -3e38, np.float32)).max_abs)
-
-
-def test_a_tally_gives_mean_minimum_fifth_percentile_and_count() -> None:
-    tally = Tally()
-    for value in range(101):
-        tally.add(float(value))
-    tally.add(None)
-    assert tally.summary(2) == {"mean": 50.0, "min": 0.0, "p5": 5.0, "n": 101}
-
-
-def test_an_empty_tally_says_that_nothing_was_measured() -> None:
-    assert Tally().summary(2) == {"mean": None, "min": None, "p5": None, "n": 0}
-
-
-def test_statistics_name_the_worst_samples_first_and_take_the_worst_output() -> None:
-    statistics = OutputStatistics()
-    for index, snr_db in enumerate((40.0, 10.0, 25.0)):
-        x, y = noisy(snr_db)
-        statistics.add(f"s{index}", {"good": x, "bad": x}, {"good": x, "bad": y})
-    assert [entry["name"] for entry in statistics.worst_samples(2)] == ["s1", "s2"]
-    assert statistics.worst_mean_snr_db == pytest.approx(25.0, abs=0.1)
-    assert statistics.to_list()[0]["exact"] is True

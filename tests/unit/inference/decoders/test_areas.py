@@ -9,7 +9,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from app.conversion.toolchains.host.task_metrics import task_meter
+from app.conversion.toolchains.host.task_recognition import task_meter
 from app.inference.decoders import OutputSpec, family_of
 from app.inference.decoders.segmentation import Segmentation
 from app.inference.errors import InferenceFailed, ModelUnusable

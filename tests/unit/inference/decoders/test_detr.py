@@ -11,7 +11,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from app.conversion.toolchains.host.task_metrics import task_meter
+from app.conversion.toolchains.host.task_recognition import task_meter
 from app.inference.decoders import OutputSpec, family_of
 from app.inference.errors import ModelUnusable
 from app.inference.prediction import Box, Decoder, PredictorOptions

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from app.conversion.toolchains.host.task_metrics import task_meter
+from app.conversion.toolchains.host.task_recognition import task_meter
 from app.edge.video.stages.parameters import predictor_options
 from app.inference.decoders import OutputSpec, family_of
 from app.inference.decoders.own import own_families

@@ -10,7 +10,7 @@ import pytest
 from onnx import helper
 
 from app.conversion.service.answers import read_answers
-from app.conversion.toolchains.host.task_metrics import detector_of
+from app.conversion.toolchains.host.task_recognition import detector_of
 from app.edge.joint.rows import objects_of
 from app.edge.video.stages.base import ModelFile
 from app.edge.video.stages.text import TextRecognition as TextStage
@@ -22,7 +22,7 @@ from app.inference.errors import InferenceFailed, ModelUnusable
 from app.inference.prediction import Box, Decoder, Prediction, PredictorOptions
 from app.inference.preprocessing import fit_of
 from app.joint_inference.model.tally import Sample, Source
-from app.joint_inference.pages.view_models import sample_view
+from app.joint_inference.pages.sample_views import sample_view
 from app.kit.errors import BadRequest
 from tests.harness.models.host import model_of
 from tests.harness.models.vision import answering, card, opened, plain, save

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from app.inference.prediction import Box, Prediction
 from app.joint_inference.model.tally import Sample, Source
-from app.joint_inference.pages.view_models import sample_view
+from app.joint_inference.pages.sample_views import sample_view
 from app.kit.web.templates import environment
 
 POINTS = ((10.0, 20.0, 0.9), (15.0, 25.0, 0.8), *[(0.0, 0.0, 0.1)] * 15)

@@ -7,8 +7,8 @@ from math import inf
 from typing import Literal
 
 from app.conversion.toolchains.base import SNR_DB_MIN
-from app.conversion.toolchains.host.search.judge import Score
 from app.conversion.toolchains.host.search.ranges import WIDE_METHOD
+from app.conversion.toolchains.host.search.score import Score
 from app.kit.text.json_values import JsonObject
 
 WORTH_DB = 1.0

@@ -16,7 +16,8 @@ from app.conversion.toolchains.first_bad_layer import FirstBadLayer
 from app.conversion.toolchains.host.search.basis import Basis
 from app.conversion.toolchains.host.search.candidate_builder import CandidateBuilder
 from app.conversion.toolchains.host.search.candidates import Choice
-from app.conversion.toolchains.host.search.judge import Judge, Score
+from app.conversion.toolchains.host.search.judge import Judge
+from app.conversion.toolchains.host.search.score import Score
 from app.conversion.toolchains.host.search.split import Split
 
 PICTURES, CHANNELS = 3, 3

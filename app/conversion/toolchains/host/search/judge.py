@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +15,7 @@ from app.conversion.toolchains.host import quality
 from app.conversion.toolchains.host.inputs import Array, Samples
 from app.conversion.toolchains.host.output_saturation import find_judged_outputs
 from app.conversion.toolchains.host.search.alterations import ALTERATIONS, altered
-from app.conversion.toolchains.host.search.interval import interval_of
+from app.conversion.toolchains.host.search.score import JudgedPicture, Score
 from app.conversion.toolchains.host.search.split import Split
 from app.conversion.toolchains.host.silent_outputs import (
     compute_power,
@@ -29,7 +27,6 @@ from app.conversion.toolchains.host.silent_outputs import (
 from app.conversion.toolchains.host.task_drop import DropMeter
 from app.conversion.toolchains.tensor_comparison import SNR_CAP_DB, TINY_ENERGY, compare, list_judged_names
 from app.inference.runtimes.sessions import numeric_outputs, open_session, run
-from app.kit.text.json_values import JsonObject
 
 KEPT_BYTES = 256 << 20
 """Memory for pictures and float outputs; further pictures are not used for judging."""
@@ -39,103 +36,11 @@ NOT_FINITE_DB = -100.0
 """SNR of an output with a NaN or an infinity, or with another shape than the float model's."""
 ALTERED = 8
 """Number of pictures for each alteration, spread over those that choose; fewer would not show their spread."""
-SPREAD_DB_MAX = 2.0
-"""The assured SNR is at most this much below the mean, in dB: beyond that, a wide interval only shows that its
-pictures differ."""
 RACE = 4
 """Number of pictures after which a candidate may be given up. They run one after the other, so they are also timed."""
 LATENCY_RUNS, TURNS = 3, 7
 Build = Callable[[int], Any]
 """Returns the model (onnx.ModelProto) to be judged on a part of the split."""
-
-
-@dataclass(frozen=True)
-class JudgedPicture:
-    """A picture with the float model's outputs."""
-
-    part: int
-    name: str
-    arrays: Mapping[str, Array]
-    expected: Mapping[str, Array]
-    """The float model's outputs."""
-
-    @cached_property
-    def powers(self) -> dict[str, float]:
-        """See `compute_power`: of each of the float model's outputs."""
-        return {name: compute_power(values) for name, values in self.expected.items()}
-
-
-@dataclass
-class Score:
-    """SNR in dB by output, a number for each picture; an output that is zero on all pictures has none.
-
-    Args:
-        is_whole: all pictures were judged, since the candidate was not given up.
-    """
-
-    by_output: dict[str, list[float]] = field(default_factory=dict)
-    names: dict[str, list[str]] = field(default_factory=dict)
-    """Names of those pictures."""
-    lowest: dict[str, tuple[float, JudgedPicture]] = field(default_factory=dict)
-    """Lowest SNR by output, with its picture; the noise of a weak output is held against more than its own power."""
-    drops: list[float] = field(default_factory=list)
-    """Loss of the task in percent (see `task_drop`), a number for each part; empty if not measured."""
-    is_whole: bool = True
-    uncounted: dict[str, int] = field(default_factory=dict)
-    """Number of pictures by output that are left out, as it is nearly silent there in both models."""
-    weak: dict[str, int] = field(default_factory=dict)
-    """Number of pictures by output on which it is weak; see `compute_weakness_db`."""
-
-    @property
-    def worst_output(self) -> str:
-        """Returns the name of the output with the lowest mean."""
-        return min(self.by_output, key=lambda name: statistics.fmean(self.by_output[name]), default="")
-
-    @property
-    def values(self) -> list[float]:
-        return self.by_output.get(self.worst_output, [])
-
-    @property
-    def mean_db(self) -> float:
-        """Mean SNR of the worst output, in dB; minus infinity if nothing could be compared."""
-        return statistics.fmean(self.values) if self.values else -np.inf
-
-    @property
-    def assured_db(self) -> float:
-        """Lower end of the mean's confidence interval, in dB, within a limit below the mean; for one picture its
-        SNR."""
-        low, _ = interval_of(self.values)
-        return self.mean_db if low is None else max(low, self.mean_db - SPREAD_DB_MAX)
-
-    @property
-    def min_db(self) -> float:
-        return min(self.values, default=-np.inf)
-
-    @property
-    def floor_db(self) -> float:
-        """Lowest SNR with the noise of weak outputs held against more than their own power: no lower than `min_db`."""
-        lowest = self.lowest.get(self.worst_output)
-        return self.min_db if lowest is None else lowest[0]
-
-    @property
-    def lowest_picture(self) -> JudgedPicture | None:
-        """The picture with the lowest SNR; None if nothing could be compared."""
-        return self.lowest[self.worst_output][1] if self.lowest else None
-
-    @property
-    def drop_percent(self) -> float | None:
-        return statistics.fmean(self.drops) if self.drops else None
-
-    def to_json(self, pictures: Sequence[JudgedPicture]) -> JsonObject:
-        """Returns the score with the place of each lowest picture among these."""
-        places = {id(picture): place for place, picture in enumerate(pictures)}
-        return vars(self) | {"lowest": {name: [low, places[id(one)]] for name, (low, one) in self.lowest.items()}}
-
-    @classmethod
-    def from_json(cls, row: Mapping[str, Any], pictures: Sequence[JudgedPicture]) -> Score:
-        """Reads what `to_json` wrote."""
-        lowest = {name: (low, pictures[place]) for name, (low, place) in row["lowest"].items()}
-        return cls(**{**row, "lowest": lowest})
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from app.conversion.toolchains.budget import Budget
 from app.conversion.toolchains.first_bad_layer import FirstBadLayer
 from app.conversion.toolchains.host.search.candidates import Trail, TriedCandidate
 from app.conversion.toolchains.host.search.interval import interval_of
-from app.conversion.toolchains.host.search.judge import Score
+from app.conversion.toolchains.host.search.score import Score
 from app.conversion.toolchains.host.search.sensitivity import Sensitivity
 from app.conversion.toolchains.host.search.shortfall import SIXTEEN_BITS, Shortfall
 from app.conversion.toolchains.host.search.split import SEED, Split

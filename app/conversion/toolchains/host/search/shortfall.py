@@ -19,7 +19,8 @@ from app.conversion.toolchains.host.inputs import Array
 from app.conversion.toolchains.host.search.basis import Basis
 from app.conversion.toolchains.host.search.candidates import Choice
 from app.conversion.toolchains.host.search.first_bad import MissedGoal, layer_of, order_of
-from app.conversion.toolchains.host.search.judge import Judge, JudgedPicture, spread
+from app.conversion.toolchains.host.search.judge import Judge, spread
+from app.conversion.toolchains.host.search.score import JudgedPicture
 from app.inference.runtimes.sessions import open_session, run
 
 PICTURES, USUAL_PICTURES, PIECES, KEPT, LAYERS = 3, 8, 4, 2, 3

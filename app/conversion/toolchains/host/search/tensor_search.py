@@ -16,8 +16,9 @@ from app.conversion.toolchains.host.search.boundary import boundaries
 from app.conversion.toolchains.host.search.candidate_builder import CandidateBuilder
 from app.conversion.toolchains.host.search.candidates import WORTH_DB, Choice, Rewrites, TriedCandidate
 from app.conversion.toolchains.host.search.integers import HEADROOM
-from app.conversion.toolchains.host.search.judge import Judge, JudgedPicture
+from app.conversion.toolchains.host.search.judge import Judge
 from app.conversion.toolchains.host.search.ranges import METHODS
+from app.conversion.toolchains.host.search.score import JudgedPicture
 from app.conversion.toolchains.host.search.sensitivity import HEARD_DB, Sensitivity
 from app.conversion.toolchains.host.search.split import Split
 from app.conversion.toolchains.host.search.template import Template

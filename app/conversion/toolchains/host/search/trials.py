@@ -14,7 +14,8 @@ from app.conversion.toolchains.host.search.acceptance import ALTERED_SLACK_DB, M
 from app.conversion.toolchains.host.search.candidate_builder import CandidateBuilder
 from app.conversion.toolchains.host.search.candidates import Choice, Trail, TriedCandidate
 from app.conversion.toolchains.host.search.interval import most_of
-from app.conversion.toolchains.host.search.judge import Build, Judge, Score
+from app.conversion.toolchains.host.search.judge import Build, Judge
+from app.conversion.toolchains.host.search.score import Score
 from app.conversion.toolchains.host.search.split import Split
 from app.conversion.toolchains.journal import Journal
 

@@ -21,7 +21,8 @@ from app.conversion.toolchains.host.bie_report import quality_warnings
 from app.conversion.toolchains.host.search import sensitivity, shortfall
 from app.conversion.toolchains.host.search.acceptance import holds
 from app.conversion.toolchains.host.search.candidates import Choice, TriedCandidate
-from app.conversion.toolchains.host.search.judge import Judge, Score
+from app.conversion.toolchains.host.search.judge import Judge
+from app.conversion.toolchains.host.search.score import Score
 from app.conversion.toolchains.host.search.split import Split
 from app.conversion.toolchains.host.search.trials import Trials
 from app.conversion.toolchains.host.silent_outputs import (
@@ -29,7 +30,8 @@ from app.conversion.toolchains.host.silent_outputs import (
     compute_snr_beside_zero,
     compute_weakness_db,
 )
-from app.conversion.toolchains.tensor_comparison import OutputStatistics, TensorComparison
+from app.conversion.toolchains.tensor_comparison import TensorComparison
+from app.conversion.toolchains.tensor_statistics import OutputStatistics
 from app.inference.runtimes.sessions import open_session
 from tests.harness.models import small
 from tests.harness.models.host import arrays, run_all, work_folder

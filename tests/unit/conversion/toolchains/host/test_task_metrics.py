@@ -9,7 +9,8 @@ import onnx
 import pytest
 from onnx import helper
 
-from app.conversion.toolchains.host.task_metrics import TaskMeter, match_boxes, task_meter
+from app.conversion.toolchains.host.task_metrics import TaskMeter, match_boxes
+from app.conversion.toolchains.host.task_recognition import task_meter
 from app.inference.prediction import Box
 from tests.harness.models import small
 
@@ -142,13 +143,6 @@ def test_a_box_with_a_mask_counts_as_much_as_it_is_shared() -> None:
     assert meter.agreement().float_agreement == pytest.approx(0.75, abs=0.02)
 
 
-def test_a_detector_that_says_so_is_no_model_of_poses() -> None:
-    graph = model([1, 3, 640, 640], [1, 56, 8400])
-    helper.set_model_props(graph, {"task": "detect"})
-    meter = task_meter(graph)
-    assert meter is not None and meter.agreement().kind == "box_f1"
-
-
 def test_pictures_without_a_box_say_nothing() -> None:
     meter = meter_for([1, 3, 240, 320], [1, 4420, 2], [1, 4420, 4])
     meter.add(ultraface(), ultraface())
@@ -168,8 +162,3 @@ def test_each_box_is_matched_once_and_only_with_its_class() -> None:
     truth = [Box(0, 0, 10, 10, 0.9, 1)]
     boxes = [Box(0, 0, 10, 10, 0.8, 1), Box(0, 0, 10, 9, 0.9, 1), Box(0, 0, 10, 10, 0.99, 2)]
     assert match_boxes(truth, boxes) == [(truth[0], boxes[1])]
-
-
-def test_what_is_of_no_known_kind_has_no_task() -> None:
-    assert task_meter(small.relu((1, 39))) is None
-    assert task_meter(small.conv()) is None

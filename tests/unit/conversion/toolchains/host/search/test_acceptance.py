@@ -6,7 +6,7 @@ import pytest
 
 from app.conversion.goals import parse_goal
 from app.conversion.toolchains.host.search.acceptance import MARGIN_DB, holds
-from app.conversion.toolchains.host.search.judge import SPREAD_DB_MAX, Score
+from app.conversion.toolchains.host.search.score import SPREAD_DB_MAX, Score
 
 UNEVEN = Score({"y": [12.0, 30.0, 38.0], "z": [40.0, 40.0, 40.0]})
 

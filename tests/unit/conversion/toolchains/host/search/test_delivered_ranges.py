@@ -18,7 +18,8 @@ from app.conversion.toolchains.host.search.acceptance import lower_of
 from app.conversion.toolchains.host.search.basis import basis_of
 from app.conversion.toolchains.host.search.candidate_builder import CandidateBuilder
 from app.conversion.toolchains.host.search.candidates import Choice
-from app.conversion.toolchains.host.search.judge import Judge, Score
+from app.conversion.toolchains.host.search.judge import Judge
+from app.conversion.toolchains.host.search.score import Score
 from app.conversion.toolchains.host.search.split import Split
 from app.conversion.toolchains.host.search.trials import Trials
 from app.conversion.toolchains.journal import Journal

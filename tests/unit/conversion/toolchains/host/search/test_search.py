@@ -23,8 +23,9 @@ from app.conversion.toolchains.host.search.acceptance import ALTERED_SLACK_DB
 from app.conversion.toolchains.host.search.alterations import altered
 from app.conversion.toolchains.host.search.basis import basis_of
 from app.conversion.toolchains.host.search.candidates import Choice, Trail, TriedCandidate
-from app.conversion.toolchains.host.search.judge import Judge, Score
+from app.conversion.toolchains.host.search.judge import Judge
 from app.conversion.toolchains.host.search.result import SearchResult
+from app.conversion.toolchains.host.search.score import Score
 from app.conversion.toolchains.host.search.search import QuantizationSearch
 from app.conversion.toolchains.host.search.split import split_of
 from app.conversion.toolchains.host.search.template import Precision
