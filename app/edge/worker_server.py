@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, get_args
 
 import uvicorn
@@ -24,6 +24,7 @@ from app.kit.text.json_values import JsonObject
 from app.kit.text.untrusted_json import UnreadableJson, read_object
 from app.kit.web.multipart import Part
 
+Endpoint = Callable[[Request], Awaitable[Response]]
 STOP_S = 2
 BACKLOG = 128
 HINT = "Send multipart/form-data with a part picture, as curl -F picture=@file.jpg does."
@@ -58,6 +59,18 @@ def answered(error: ModelmillError) -> Response:
     if error.can_retry:
         headers["Retry-After"] = "1"
     return JSONResponse({"error": error.to_dict()}, status_code=error.status, headers=headers)
+
+
+def with_refusals(endpoint: Endpoint, refusal: Callable[[ModelmillError], Response] = answered) -> Endpoint:
+    """Returns the endpoint with errors as responses, whatever server it belongs to."""
+
+    async def answer(request: Request) -> Response:
+        try:
+            return await endpoint(request)
+        except ModelmillError as error:
+            return refusal(error)
+
+    return answer
 
 
 async def on_error(_: Request, error: Exception) -> Response:

@@ -26,14 +26,7 @@ from app.exchange.errors import (
     TransferFailed,
     TransferNotFound,
 )
-from app.exchange.model import (
-    Direction,
-    Kind,
-    Transfer,
-    TransferState,
-    read_source,
-    read_target,
-)
+from app.exchange.model import Direction, Kind, Transfer, TransferState, read_source, read_target
 from app.exchange.store import TransferStore
 from app.exchange.transfer.protocol import Access, chunks_of
 from app.exchange.transfer_process import run_transfer

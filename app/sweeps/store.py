@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from app.kit.sql import metadata, note_change
-from app.kit.sql.rows import count_rows, first, from_row
+from app.kit.sql.rows import count_rows, first, from_row, page_of
 from app.sweeps.model import Entry, EntryState, Sweep
 
 TIME = sa.String(32)
@@ -72,9 +72,7 @@ def page(conn: Connection, owner: str, *, before: tuple[str, str] | None, limit:
     """
     c = sweeps.c
     query = sa.select(sweeps).where(c.user_name == owner)
-    if before is not None:
-        query = query.where(sa.tuple_(c.created_at, c.sweep_id) < sa.tuple_(*map(sa.literal, before)))
-    return [_sweep_of(row) for row in conn.execute(query.order_by(c.created_at.desc(), c.sweep_id.desc()).limit(limit))]
+    return [_sweep_of(row) for row in conn.execute(page_of(query, (c.created_at, c.sweep_id), before, limit))]
 
 
 def count(conn: Connection, owner: str) -> int:

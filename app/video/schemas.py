@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import (
-    BaseModel,
-    Field,
-    RootModel,
-    StrictInt,
-    StrictStr,
-)
+from pydantic import BaseModel, Field, RootModel, StrictInt, StrictStr
 
 from app.inference.broadcast import Broadcast
 from app.inference.model_card import ModelCard

@@ -13,16 +13,7 @@ import pytest
 import yaml
 
 from app.bootstrap.container import Container
-from tests.harness.deployment_files import (
-    DEPLOY,
-    KUBERNETES,
-    STAGES,
-    env_of,
-    kubernetes_sources,
-    named,
-    pods,
-    rendered,
-)
+from tests.harness.deployment_files import DEPLOY, KUBERNETES, STAGES, env_of, kubernetes_sources, named, pods, rendered
 
 VERSION = "1.37"
 OVERLAYS = ("base", "keda", "kneron", "training")

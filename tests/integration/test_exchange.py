@@ -24,14 +24,7 @@ from app.conversion.errors import JobNotFound
 from app.conversion.model import JobRecord
 from app.conversion.service.submissions import Submission
 from app.exchange import transfer_process
-from app.exchange.errors import (
-    BadSource,
-    BadTarget,
-    NothingToExport,
-    TargetRefused,
-    TooManyTransfers,
-    TransferNotFound,
-)
+from app.exchange.errors import BadSource, BadTarget, NothingToExport, TargetRefused, TooManyTransfers, TransferNotFound
 from app.exchange.model import TRANSFER, Transfer, TransferState
 from app.exchange.service import MOST_UNFINISHED, facts_of
 from app.exchange.store import TransferStore

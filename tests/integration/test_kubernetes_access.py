@@ -9,16 +9,7 @@ import pytest
 
 from tests.harness.deployment import Deployment
 from tests.harness.kubectl import NAME, kubectl_of
-from tests.harness.kubernetes import (
-    EVERYWHERE,
-    SAMPLE,
-    changes,
-    further_web,
-    kubeconfig,
-    path,
-    put,
-    sample,
-)
+from tests.harness.kubernetes import EVERYWHERE, SAMPLE, changes, further_web, kubeconfig, path, put, sample
 from tests.harness.users import person
 
 

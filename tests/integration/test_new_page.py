@@ -14,18 +14,7 @@ import onnx
 import pytest
 from PIL import Image
 
-from tests.harness.api import (
-    Api,
-    Named,
-    has_ended,
-    npy,
-    png,
-    pngs,
-    small_model,
-    store_of,
-    two_input_model,
-    zipped,
-)
+from tests.harness.api import Api, Named, has_ended, npy, png, pngs, small_model, store_of, two_input_model, zipped
 from tests.harness.deployment import Deployment, submit_pending
 from tests.harness.models import small as small_models
 

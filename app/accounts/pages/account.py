@@ -9,7 +9,7 @@ from starlette.routing import Route
 
 from app.accounts.access import accounts_of, token_of
 from app.accounts.errors import BadToken
-from app.accounts.model import scopes_of
+from app.accounts.model import Token, scopes_of
 from app.accounts.schemas import RevocationForm, TokenForm
 from app.kit.web.auth import caller_of, user_of
 from app.kit.web.common_pages import see_other
@@ -51,16 +51,21 @@ def issue(request: Request, fields: TokenForm) -> Response:
         )
     except BadToken as error:
         return account(request, f"{error.message} {error.hint}")
-    return render(
-        request,
-        "accounts/token.html",
-        area="account",
-        token=token,
-        text=text,
-        back=PAGE,
-        is_own=True,
-        url=find_reached_url(request),
-    )
+    return show_token(request, token, text, area="account", back=PAGE)
+
+
+def show_token(request: Request, token: Token, text: str, *, area: str, back: str) -> Response:
+    """Renders the one page that ever shows a token.
+
+    Args:
+        request: whose address the examples name.
+        token: the issued token.
+        text: its secret text.
+        area: of the menu; "account" for one's own token.
+        back: the page to return to.
+    """
+    url, is_own = find_reached_url(request), area == "account"
+    return render(request, "accounts/token.html", area=area, token=token, text=text, back=back, is_own=is_own, url=url)
 
 
 async def revoke(request: Request) -> Response:

@@ -12,7 +12,7 @@ from starlette.routing import Route
 from app.accounts.access import accounts_of
 from app.accounts.errors import BadGroupName, BadToken, BadUserName, LastAdmin, NameWasUsed, UserExists
 from app.accounts.model import Role, scopes_of
-from app.accounts.pages.account import read_left, revoked
+from app.accounts.pages.account import read_left, revoked, show_token
 from app.accounts.schemas import ChangeForm, TokenForm, UserForm
 from app.kit.access import names_in
 from app.kit.errors import ModelmillError
@@ -20,7 +20,6 @@ from app.kit.web.auth import caller_of, user_of
 from app.kit.web.common_pages import see_other
 from app.kit.web.idempotency import form_once
 from app.kit.web.page_actions import with_form
-from app.kit.web.public_address import find_reached_url
 from app.kit.web.templates import render
 
 PAGE = "/ui/admin/users"
@@ -121,16 +120,7 @@ def issue(request: Request, fields: TokenForm) -> Response:
         )
     except BadToken as error:
         return user_page(request, error)
-    return render(
-        request,
-        "accounts/token.html",
-        area="users",
-        token=token,
-        text=text,
-        back=f"{PAGE}/{name}",
-        is_own=False,
-        url=find_reached_url(request),
-    )
+    return show_token(request, token, text, area="users", back=f"{PAGE}/{name}")
 
 
 async def revoke(request: Request) -> Response:

@@ -1,8 +1,6 @@
 """Stores users, tokens, sessions and the audit in SQL. Knows no rules: they are the service's."""
 
-from app.accounts.store.tables import (
-    api_tokens,
-)
+from app.accounts.store.tables import api_tokens
 from app.accounts.store.tokens import (
     add_session,
     add_token,

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from app.kit.cli.service_options import AsJson
+from app.kit.cli.tables import print_record
 from app.kit.errors import BadInput, BadRequest
 
 
@@ -48,11 +49,8 @@ def run(
     results = local_run.run_all(model, sample)
     if out is not None:
         local_run.save(results, out)
-    if as_json:
-        typer.echo(json.dumps([local_run.to_json(result) for result in results], indent=2))
-        return
-    for line in local_run.lines(results):
-        typer.echo(line)
+    records = [local_run.to_json(result) for result in results]
+    print_record(records, "\n".join(local_run.lines(results)), as_json=as_json)
 
 
 def _parse_chip(text: str | None) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ import typer
 
 from app.conversion.cli.option_flags import preprocess_flags
 from app.kit.cli.service_options import AsJson
+from app.kit.cli.tables import print_record
 
 if TYPE_CHECKING:
     from app.conversion.model.saturation import SaturationCurve
@@ -38,11 +38,7 @@ def saturation(
     require_model(model)
     with packed(images) as archive:
         curve = _measure_curve(model, archive, preprocess, threads)
-    if as_json:
-        typer.echo(json.dumps(curve.to_json(), indent=2))
-        return
-    for line in lines(curve):
-        typer.echo(line)
+    print_record(curve.to_json(), "\n".join(lines(curve)), as_json=as_json)
 
 
 def lines(curve: SaturationCurve) -> Sequence[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +9,7 @@ import typer
 
 from app.kit.cli.command import CommandFailed, Exit, Unreachable
 from app.kit.cli.service_options import AsJson
+from app.kit.cli.tables import print_record
 from app.kit.errors import BadInput, BadRequest, NotFound
 from app.kit.text.json_values import JsonObject
 
@@ -58,11 +58,8 @@ def verify(
     except OSError as error:
         raise BadInput(f"{error.filename or path} cannot be read: {error.strerror}") from error
     seal = read.seal(trusted)
-    if as_json:
-        typer.echo(json.dumps(_as_json(read, seal, trusted, checks), indent=2))
-    else:
-        for line in (_describe_seal(read, seal, trusted), *map(_describe_file, checks)):
-            typer.echo(line)
+    text = "\n".join((_describe_seal(read, seal, trusted), *map(_describe_file, checks)))
+    print_record(_as_json(read, seal, trusted, checks), text, as_json=as_json)
     if seal is not Seal.VALID or any(check.outcome is not Outcome.SAME for check in checks):
         raise CommandFailed(Exit.FAILED)
 

@@ -13,16 +13,7 @@ from dataclasses import dataclass, fields
 from typing import TypeVar
 
 from app.conversion import object_keys
-from app.conversion.model.record import (
-    Artifact,
-    JobError,
-    JobRecord,
-    Stage,
-    StageRecord,
-    StageState,
-    Status,
-    to_json,
-)
+from app.conversion.model.record import Artifact, JobError, JobRecord, Stage, StageRecord, StageState, Status, to_json
 from app.conversion.options import Options
 from app.kit.objects import ObjectMissing, ObjectStore
 from app.kit.objects.content import read_content

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Literal
@@ -15,11 +15,11 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from app.edge.agent.driver import Agent
-from app.edge.worker_server import HINT, answered, json_of
+from app.edge.worker_server import HINT, json_of, with_refusals
 from app.joint_inference.model.resource import PLURAL, Role
 from app.joint_inference.model.tally import MAX_BYTES as MAX_ROWS_BYTES
 from app.joint_inference.model.tally import Sample
-from app.kit.errors import BadRequest, ModelmillError, NotFound
+from app.kit.errors import BadRequest, NotFound
 from app.kit.text.json_form import FormError, JsonForm
 from app.kit.text.json_values import JsonObject
 from app.kit.text.untrusted_json import UnreadableJson, read_json
@@ -34,7 +34,6 @@ KEPT_SAMPLES = 20
 """Number of unsent samples of a service that are stored while the web is unreachable; pages show no more."""
 OWNER_KINDS = ("jointinferenceservice", PLURAL, "jis")
 OK = {"Status": 200, "Message": "OK"}
-Endpoint = Callable[[Request], Awaitable[Response]]
 NameOf = Callable[[Order], str]
 
 
@@ -67,13 +66,13 @@ def routes(agent: Agent, name_of: NameOf) -> list[BaseRoute]:
     return [
         Route(
             "/{namespace}/neptune/downstream/" + PLURAL + "/{name}/{operation}",
-            _with_error_body(endpoints.downstream),
+            with_refusals(endpoints.downstream),
             methods=["POST"],
         ),
-        Route("/neptune/services/{namespace}/{name}", _with_error_body(endpoints.service)),
-        Route("/neptune/workers/{worker}/info", _with_error_body(endpoints.info), methods=["POST"]),
-        Route("/neptune/workers/{worker}/samples", _with_error_body(endpoints.sample), methods=["POST"]),
-        Route("/neptune/workers/{worker}/rows", _with_error_body(endpoints.rows), methods=["POST"]),
+        Route("/neptune/services/{namespace}/{name}", with_refusals(endpoints.service)),
+        Route("/neptune/workers/{worker}/info", with_refusals(endpoints.info), methods=["POST"]),
+        Route("/neptune/workers/{worker}/samples", with_refusals(endpoints.sample), methods=["POST"]),
+        Route("/neptune/workers/{worker}/rows", with_refusals(endpoints.rows), methods=["POST"]),
     ]
 
 
@@ -86,7 +85,7 @@ class DriverEndpoints:
     async def downstream(self, request: Request) -> Response:
         """Accepts an order by hand: the service in the form of the Kubernetes API."""
         path = request.path_params
-        if path["operation"] not in {endpoints.value for endpoints in Operation}:
+        if path["operation"] not in {operation.value for operation in Operation}:
             raise NotFound(f"There is no {path['operation']} here: insert, update and delete.")
         resource = _read_object(await read_whole_body(request, MAX_BODY_BYTES, "A body"))
         metadata = resource.get("metadata")
@@ -188,8 +187,8 @@ class DriverEndpoints:
             UnknownWorker: There is none.
         """
         if not name:
-            endpoints = self.agent.owner_of(PLURAL, worker)
-            orders = [endpoints] if endpoints is not None else []
+            owner = self.agent.owner_of(PLURAL, worker)
+            orders = [owner] if owner is not None else []
         else:
             orders = self.agent.find(PLURAL, namespace, name)
         for order in orders:
@@ -279,21 +278,9 @@ def _check_agreement(metadata: Any, what: str, path: str) -> None:
 
 def _read_object(body: bytes) -> JsonObject:
     try:
-        endpoints = read_json(body)
+        resource = read_json(body)
     except UnreadableJson:
         raise BadRequest("The body is not JSON.") from None
-    if not isinstance(endpoints, dict):
+    if not isinstance(resource, dict):
         raise BadRequest("The body must be an object, the service as the Kubernetes API has it.")
-    return endpoints
-
-
-def _with_error_body(endpoint: Endpoint) -> Endpoint:
-    """Wraps an endpoint so that errors have the product's form, whatever server it belongs to."""
-
-    async def answer(request: Request) -> Response:
-        try:
-            return await endpoint(request)
-        except ModelmillError as error:
-            return answered(error)
-
-    return answer
+    return resource

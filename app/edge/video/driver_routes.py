@@ -4,7 +4,7 @@ Responses have the requirement's format: {"status": 0}, or {"status": 1, "error"
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from urllib.parse import quote
 
@@ -14,6 +14,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
 from app.edge.agent.driver import Agent
+from app.edge.worker_server import Endpoint, with_refusals
 from app.kit.cli.command import Unreachable
 from app.kit.errors import BadRequest, ModelmillError, NotFound, Unavailable
 from app.kit.web.request_body import read_whole_body
@@ -30,7 +31,6 @@ JPEG_BEGINS = b"\xff\xd8\xff"
 JSON = "application/json"
 RUNNER_TIMEOUT = httpx.Timeout(connect=2, read=30, write=5, pool=5)
 OK = {"status": 0}
-Endpoint = Callable[[Request], Awaitable[Response]]
 logger = logging.getLogger(__name__)
 
 
@@ -67,7 +67,7 @@ def of_jobs(agent: Agent, runner: FindRunner) -> list[BaseRoute]:
         _post("/node/update_plan", endpoints.passed_on),
         _post("/node/submit_job", endpoints.passed_on),
         _post("/video/{uid}/picture", endpoints.picture),
-        Route("/user/video/{uid}", _with_error_body(endpoints.live)),
+        Route("/user/video/{uid}", with_refusals(endpoints.live, _refuse)),
     ]
 
 
@@ -178,14 +178,8 @@ async def _stream_parts(client: httpx.AsyncClient, answer: httpx.Response) -> As
 
 
 def _post(path: str, endpoint: Endpoint) -> Route:
-    return Route(path, _with_error_body(endpoint), methods=["POST"])
+    return Route(path, with_refusals(endpoint, _refuse), methods=["POST"])
 
 
-def _with_error_body(endpoint: Endpoint) -> Endpoint:
-    async def answer(request: Request) -> Response:
-        try:
-            return await endpoint(request)
-        except ModelmillError as error:
-            return JSONResponse(as_refusal(error.to_dict()), status_code=error.status)
-
-    return answer
+def _refuse(error: ModelmillError) -> Response:
+    return JSONResponse(as_refusal(error.to_dict()), status_code=error.status)

@@ -18,13 +18,7 @@ from app.joint_inference.model.resource import PLURAL, Role, Service, specificat
 from app.joint_inference.model.rollout import RolloutAction
 from app.joint_inference.model.status import complete_status
 from app.joint_inference.service.broadcasts import check_broadcast
-from app.joint_inference.service.changes import (
-    names_version,
-    new_service,
-    of_this_name,
-    replace_service,
-    terminating,
-)
+from app.joint_inference.service.changes import names_version, new_service, of_this_name, replace_service, terminating
 from app.joint_inference.service.model_pairs import refuse_mismatch
 from app.joint_inference.service.rollouts import Placement, Rollouts, rollout_of
 from app.joint_inference.service.worker_views import WorkerView, worker_view

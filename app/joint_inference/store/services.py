@@ -16,7 +16,7 @@ from app.joint_inference.model.rollout import RolloutState
 from app.joint_inference.model.status import ConditionType, current_of
 from app.joint_inference.store.events import note_condition
 from app.joint_inference.store.tables import drifts, edges, events, samples, services, versions
-from app.kit.sql.rows import first, from_row
+from app.kit.sql.rows import first, from_row, page_of
 from app.kit.text.json_values import JsonObject
 from app.model_registry.model import build_shared_name
 from app.results.store import forget_producers
@@ -134,10 +134,8 @@ def page(
         query = query.where(services.c.name.contains(filters.text.lower(), autoescape=True))
     if filters.state:
         query = query.where(services.c.state == filters.state)
-    if before is not None:
-        query = query.where(sa.tuple_(services.c.created_at, services.c.uid) < sa.tuple_(*map(sa.literal, before)))
-    ordered = query.order_by(services.c.created_at.desc(), services.c.uid.desc()).limit(limit)
-    return [to_service(row) for row in conn.execute(ordered)]
+    keys = (services.c.created_at, services.c.uid)
+    return [to_service(row) for row in conn.execute(page_of(query, keys, before, limit))]
 
 
 def every(conn: Connection, owner: str, namespace: str | None) -> list[Service]:

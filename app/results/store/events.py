@@ -10,6 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
+from app.kit.sql.rows import within
 from app.kit.text.plain_text import json_text
 from app.results.model.event import RuleEvent
 from app.results.store.tables import rule_events
@@ -65,13 +66,9 @@ def rule_events_of(
         cursor: event_id of the last one seen.
     """
     c = rule_events.c
-    conditions: list[sa.ColumnElement[bool]] = [c.uid == uid]
+    conditions = [c.uid == uid, *within(c.at, chosen.since, chosen.until)]
     if chosen.rule:
         conditions.append(c.rule == chosen.rule)
-    if chosen.since is not None:
-        conditions.append(c.at >= chosen.since)
-    if chosen.until is not None:
-        conditions.append(c.at < chosen.until)
     if cursor is not None:
         conditions.append(c.event_id < cursor if newest_first else c.event_id > cursor)
     order = c.event_id.desc() if newest_first else c.event_id

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
-from app.kit.sql.rows import insert_into
+from app.kit.sql.rows import insert_into, within
 from app.results.model.frame_result import FrameRecord, ResultFilter, labels_in
 from app.results.store.tables import rows
 
@@ -50,11 +50,7 @@ def rows_of(
         before: number of a frame, excluded.
     """
     c = rows.c
-    conditions: list[sa.ColumnElement[bool]] = [c.uid == uid]
-    if chosen.since is not None:
-        conditions.append(c.at >= chosen.since)
-    if chosen.until is not None:
-        conditions.append(c.at < chosen.until)
+    conditions = [c.uid == uid, *within(c.at, chosen.since, chosen.until)]
     if chosen.label:
         conditions.append(c.labels.contains(_join([chosen.label]), autoescape=True))
     if after is not None:

@@ -40,11 +40,9 @@ def again(client: TrainingClient, sweep: SweepId, changes: Changes = None, as_js
     """Start a sweep again, with other values (--set most=20 --set 'vary.total_epochs=[1, 2]')."""
     values = dict(map(change_of, changes or ()))
     record = client.sweep_again(sweep, values, idempotency_key=str(uuid.uuid4()))
-    if as_json:
-        typer.echo(json.dumps(record, indent=2))
-        return
-    tell_changes(record)
-    typer.echo(f"{record['sweep_id']} has {len(record['tasks'])} tasks.")
+    if not as_json:
+        tell_changes(record)
+    print_record(record, f"{record['sweep_id']} has {len(record['tasks'])} tasks.", as_json=as_json)
 
 
 @commands.command(name="list")

@@ -90,11 +90,9 @@ def again(
     values = dict(map(change_of, changes or ()))
     step = int(resume) if resume and resume.isdecimal() else resume
     record = client.again(task_of(client, task)["task_id"], values, resume=step, idempotency_key=str(uuid.uuid4()))
-    if as_json:
-        typer.echo(json.dumps(record, indent=2))
-        return
-    tell_changes(record)
-    typer.echo(record["task_id"])
+    if not as_json:
+        tell_changes(record)
+    print_record(record, record["task_id"], as_json=as_json)
 
 
 @commands.command("list")

@@ -10,18 +10,8 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from app.kit.clock import from_text
-from app.kit.sql.rows import count_rows
-from app.training.model import (
-    ACTIVE,
-    TERMINAL,
-    WAITING,
-    Demand,
-    Priority,
-    State,
-    Task,
-    WaitingReason,
-    Workload,
-)
+from app.kit.sql.rows import count_rows, within
+from app.training.model import ACTIVE, TERMINAL, WAITING, Demand, Priority, State, Task, WaitingReason, Workload
 from app.training.model.clusters import may_share
 from app.training.model.queue_order import Use
 from app.training.store.changes import note_task
@@ -180,15 +170,13 @@ def page(
         user: whose; None: everybody's.
         before: the seq of the last one of the previous page.
     """
-    conditions: list[sa.ColumnElement[bool]] = [] if user is None else [tasks.c.user_name == user]
+    conditions = within(tasks.c.created_at, filters.since, filters.until)
+    if user is not None:
+        conditions.append(tasks.c.user_name == user)
     if filters.states is not None:
         conditions.append(tasks.c.state.in_(to_values(filters.states)))
     if filters.workload is not None:
         conditions.append(tasks.c.workload == filters.workload.value)
-    if filters.since is not None:
-        conditions.append(tasks.c.created_at >= filters.since)
-    if filters.until is not None:
-        conditions.append(tasks.c.created_at < filters.until)
     if filters.text:
         matches = [column.icontains(filters.text, autoescape=True) for column in (tasks.c.task_id, tasks.c.name)]
         conditions.append(sa.or_(*matches))

@@ -13,11 +13,7 @@ from app.kit.cli.tables import print_lines, print_record
 from app.kit.errors import BadRequest
 from app.kit.text.json_values import JsonObject
 from app.kit.text.labels import labels_in, text_of
-from app.video.cli.command_group import (
-    comma_separated,
-    commands,
-    number_or_text,
-)
+from app.video.cli.command_group import comma_separated, commands, number_or_text
 
 if TYPE_CHECKING:
     from app.video.client import VideoClient

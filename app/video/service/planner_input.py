@@ -11,14 +11,7 @@ from app.kit.text.json_values import JsonObject, is_number
 from app.video.model.dag import Dag
 from app.video.model.kinds import Stage, StageKind, Type
 from app.video.model.report import Measurement, PlanResult, model_of
-from app.video.scheduling.contract import (
-    ConstraintInfo,
-    DagInfo,
-    GeneratorInfo,
-    Measured,
-    ResourceInfo,
-    StageFacts,
-)
+from app.video.scheduling.contract import ConstraintInfo, DagInfo, GeneratorInfo, Measured, ResourceInfo, StageFacts
 from app.video.scheduling.policy_messages import PlanningInput
 from app.video.store import StoredJob
 

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from app.kit.sql import Event, publish
-from app.kit.sql.rows import insert_into, insert_new
+from app.kit.sql.rows import insert_into, insert_new, page_of
 from app.kit.text.plain_text import json_text
 from app.results.store import forget_producers
 from app.video.model.job import TRANSITIONS, Ending, JobState, VideoJob
@@ -160,10 +160,8 @@ def page(
     if criteria.text:
         columns = (jobs.c.uid, jobs.c.name, jobs.c.node, jobs.c.video_id)
         query = query.where(sa.or_(*(column.icontains(criteria.text, autoescape=True) for column in columns)))
-    if before is not None:
-        query = query.where(sa.tuple_(jobs.c.created_at, jobs.c.uid) < sa.tuple_(*map(sa.literal, before)))
-    ordered = query.order_by(jobs.c.created_at.desc(), jobs.c.uid.desc()).limit(limit)
-    return [job_of_row(row) for row in conn.execute(ordered)]
+    keys = (jobs.c.created_at, jobs.c.uid)
+    return [job_of_row(row) for row in conn.execute(page_of(query, keys, before, limit))]
 
 
 def list_unended(conn: Connection, *, owner: str = "") -> list[StoredJob]:

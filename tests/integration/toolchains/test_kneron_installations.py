@@ -8,9 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.conversion.errors import (
-    ToolchainMissing,
-)
+from app.conversion.errors import ToolchainMissing
 from app.conversion.model import Stage
 from app.conversion.toolchains.kneron import KneronToolchain
 from tests.harness.until import until

@@ -8,9 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.conversion.errors import (
-    ToolchainFailed,
-)
+from app.conversion.errors import ToolchainFailed
 from app.conversion.model import Stage
 from app.conversion.toolchains.kneron import KneronToolchain, sidecar
 from tests.harness.variants import exhaustive

@@ -12,9 +12,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from app.conversion.errors import (
-    DynamicShape,
-)
+from app.conversion.errors import DynamicShape
 from app.conversion.model import Stage
 from app.conversion.toolchains.base import StageResult
 from app.conversion.toolchains.kneron import KneronToolchain, nef

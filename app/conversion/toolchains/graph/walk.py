@@ -26,6 +26,17 @@ def nodes(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
         yield from function.node
 
 
+def remove_weight_inputs(model: onnx.ModelProto) -> int:
+    """Removes initializers from the inputs, where old exporters list them. Returns how many."""
+    weights = {tensor.name for tensor in model.graph.initializer}
+    inputs = [value for value in model.graph.input if value.name not in weights]
+    removed = len(model.graph.input) - len(inputs)
+    if removed:
+        del model.graph.input[:]
+        model.graph.input.extend(inputs)
+    return removed
+
+
 def attribute_tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
     """Yields tensors that are attributes of nodes, such as the value of a Constant."""
     for node in nodes(model):

@@ -45,14 +45,8 @@ class PreparedModel:
 def strip_weights_from_inputs(model: Model) -> list[str]:
     """Removes initializers from the inputs, where graphs of IR 3 list them: fusions have to know that they are
     constants."""
-    names = {tensor.name for tensor in model.graph.initializer}
-    inputs = [value for value in model.graph.input if value.name not in names]
-    stripped = len(model.graph.input) - len(inputs)
-    if not stripped:
-        return []
-    del model.graph.input[:]
-    model.graph.input.extend(inputs)
-    return [f"{stripped} weights listed as graph inputs are now constants"]
+    stripped = walk.remove_weight_inputs(model)
+    return [f"{stripped} weights listed as graph inputs are now constants"] if stripped else []
 
 
 def constants_to_weights(model: Model) -> list[str]:

@@ -14,11 +14,7 @@ from app.conversion.options import HostQuantization
 from app.conversion.toolchains.graph import opset_of, sort_nodes
 from app.conversion.toolchains.host.calibration import Range, element_types
 from app.conversion.toolchains.host.graph_surgery import OPSET_FLOAT16, has_float16
-from app.conversion.toolchains.host.quantization_plan import (
-    QuantizationPlan,
-    of_weighted_layers,
-    quantizable_operators,
-)
+from app.conversion.toolchains.host.quantization_plan import QuantizationPlan, of_weighted_layers, quantizable_operators
 from app.kit.sandbox.errors import StageFailed
 from app.kit.text.plain_text import reason_of
 

@@ -96,13 +96,9 @@ def _lower_ir(model: onnx.ModelProto) -> list[str]:
 
 def _hide_weights(model: onnx.ModelProto) -> list[str]:
     """Removes weights that old exporters list as inputs; the vendor would want calibration data for them."""
-    weights = {tensor.name for tensor in model.graph.initializer}
-    inputs = [value for value in model.graph.input if value.name not in weights]
-    hidden = len(model.graph.input) - len(inputs)
+    hidden = graph.remove_weight_inputs(model)
     if not hidden:
         return []
-    del model.graph.input[:]
-    model.graph.input.extend(inputs)
     model.ir_version = max(model.ir_version, 4)  # before IR 4 every weight had to be an input
     return [f"{hidden} weights were listed as inputs; they are weights only now"]
 

@@ -20,13 +20,7 @@ from pathlib import Path
 from typing import IO, TypedDict, cast
 
 from app.conversion.errors import ToolchainMissing
-from app.conversion.toolchains.kneron.installation import (
-    DEFAULT_PYTHON,
-    DEFAULT_SEARCH,
-    LOCK,
-    PYTHONPATH,
-    VERSION_FILE,
-)
+from app.conversion.toolchains.kneron.installation import DEFAULT_PYTHON, DEFAULT_SEARCH, LOCK, PYTHONPATH, VERSION_FILE
 from app.kit.process.spawn import spawn
 from app.kit.text.json_values import JsonObject
 from app.kit.text.untrusted_json import UnreadableJson, read_object

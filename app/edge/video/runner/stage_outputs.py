@@ -7,9 +7,7 @@ import binascii
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from app.edge.video.runner.frame_context import (
-    FrameFailed,
-)
+from app.edge.video.runner.frame_context import FrameFailed
 from app.edge.video.runner.frame_transport import OutgoingPictures
 from app.inference.errors import DamagedPicture
 from app.inference.picture_codec import decode

@@ -10,7 +10,7 @@ import asyncio
 import base64
 import logging
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +25,7 @@ from app.edge.video.stage_host.host_metrics import HostMetrics
 from app.edge.video.stage_host.pictures import PictureCache
 from app.edge.video.stage_host.pool import StagePool, StageResult, StageTask
 from app.edge.video.stage_host.served_stages import ServedStages, StageVariant
-from app.edge.worker_server import HANDLERS, answered, check_bearer
+from app.edge.worker_server import HANDLERS, answered, check_bearer, with_refusals
 from app.kit.errors import BadRequest, ModelmillError
 from app.kit.network.addresses import is_asked_from_here
 from app.kit.text.json_values import JsonObject
@@ -84,15 +84,15 @@ class StageServer:
     node: str
 
     def application(self, lifespan: Any) -> Starlette:
-        call, probe = _with_refusals(self.call), _with_refusals(self.probe)
+        call, probe = with_refusals(self.call, refused), with_refusals(self.probe, refused)
         return Starlette(
             routes=[
                 Route(HEALTH, self.health),
                 Route("/service/{name}", call, methods=["POST"]),
                 Route("/execute_task/{name}", call, methods=["POST"]),
-                Route("/prepare/{name}", _with_refusals(self.prepare), methods=["POST"]),
+                Route("/prepare/{name}", with_refusals(self.prepare, refused), methods=["POST"]),
                 Route("/get_service_list", self.names),
-                Route("/get_execute_url/{name}", _with_refusals(self.url)),
+                Route("/get_execute_url/{name}", with_refusals(self.url, refused)),
                 Route("/get_resource_info", self.resources),
                 Route("/get_cluster_info", self.cluster),
                 Route("/probe", probe, methods=["GET", "POST"]),
@@ -197,18 +197,6 @@ def refused(error: ModelmillError) -> Response:
         error.status,
         {name: value for name, value in response.headers.items() if name in ("www-authenticate", "retry-after")},
     )
-
-
-def _with_refusals(endpoint: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
-    async def answer(request: Request) -> Response:
-        try:
-            return await endpoint(request)
-        except ModelmillError as error:
-            return refused(error)
-        except ClientDisconnect:
-            return Response(status_code=499)  # nobody is there to read it
-
-    return answer
 
 
 async def _await_while_connected(request: Request, computing: Coroutine[Any, Any, StageResult]) -> StageResult:

@@ -12,15 +12,7 @@ import numpy as np
 
 from app.joint_inference.cli.demo.deployment import NODES, PATIENCE_S, POLL_S, DemoDeployment, node_parts
 from app.joint_inference.cli.demo.models import BIG, SMALL, draw_digits, probabilities, train
-from app.joint_inference.cli.demo.show import (
-    BIG_MODEL,
-    HELD_OUT,
-    NAME,
-    NAMESPACE,
-    SMALL_MODEL,
-    TRAINED_ON,
-    start,
-)
+from app.joint_inference.cli.demo.show import BIG_MODEL, HELD_OUT, NAME, NAMESPACE, SMALL_MODEL, TRAINED_ON, start
 from app.joint_inference.cli.demo.stream import stream
 from app.joint_inference.client import JointClient
 from app.kit.cli.command import Exit

@@ -11,15 +11,7 @@ from app.inference.model_card import Format, ModelCard
 from app.kit.errors import BadInput
 from app.video.model.constraint import Constraint, read_constraint
 from app.video.model.dag import read_dag
-from app.video.model.job import (
-    TRANSITIONS,
-    JobContent,
-    JobState,
-    Mode,
-    RestartPolicy,
-    ServicesContent,
-    StageHost,
-)
+from app.video.model.job import TRANSITIONS, JobContent, JobState, Mode, RestartPolicy, ServicesContent, StageHost
 from app.video.model.kinds import Stage
 from app.video.model.plan import Plan, Role, StagePlace, VideoConf
 from tests.harness.video.dags import a_dag

@@ -7,11 +7,7 @@ from pathlib import Path
 import pytest
 from onnx import TensorProto
 
-from app.conversion.errors import (
-    SamplesTooLarge,
-    TooNewModel,
-    UnsupportedInput,
-)
+from app.conversion.errors import SamplesTooLarge, TooNewModel, UnsupportedInput
 from app.conversion.model import Stage
 from app.conversion.toolchains.kneron import KneronToolchain, arguments, staged_inputs
 from tests.standins import kneron
