@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from app.conversion.goals import BUDGET_S_MAX, DEFAULT_BUDGET_S, DEFAULT_GOAL, parse_goal
 from app.inference.preprocess_options import Preprocess
@@ -61,6 +61,9 @@ def plain_goal(text: str) -> str:
     return "" if text.strip().lower() in ("", NO_GOAL) else parse_goal(text).text
 
 
+GoalText = Annotated[str, Field(max_length=40), AfterValidator(plain_goal)]
+
+
 class QuantizationStep(Frozen):
     """A part of how a candidate of a search was made, as its report has it."""
 
@@ -84,7 +87,7 @@ class QuantizationStep(Frozen):
 class HostQuantization(Frozen):
     """int8 QDQ quantization by onnxruntime: as these options say, or as a search finds that reaches a goal."""
 
-    goal: str = Field(default=DEFAULT_GOAL, max_length=40)
+    goal: GoalText = DEFAULT_GOAL
     """ "snr>=20": search ranges and as few tensors in 16 bits as hold that at the worst output, on pictures that set no
     range; "drop<=1%" (percentage points of top-1 or mAP where labels were sent, else of the answers that are the float
     model's), "smallest" and "fastest" are searched in the same way. "none" or empty: no search, the options below
@@ -122,11 +125,6 @@ class HostQuantization(Frozen):
     def _refuse_mixed_knobs(cls, values: Any) -> Any:
         return goal_or_knobs(values) if isinstance(values, dict) else values
 
-    @field_validator("goal")
-    @classmethod
-    def _is_a_goal(cls, text: str) -> str:
-        return plain_goal(text)
-
     @model_validator(mode="after")
     def _refuse_knobs_with_goal(self) -> HostQuantization:
         turned = [knob for knob in KNOBS if getattr(self, knob) != type(self).model_fields[knob].default]
@@ -144,7 +142,7 @@ Bits816 = Literal["int8", "int16"]
 class KneronOptions(Frozen):
     """Arguments of the vendor's ktc calls, by the vendor's names (toolchain v0.33.1)."""
 
-    goal: str = Field(default="", max_length=40)
+    goal: GoalText = ""
     """ "snr>=20": go up the vendor's ladder from int8 to int16 until the SNR of its report holds that; "fastest" and
     "smallest" stay on its first rung. Empty: one run with the arguments below. Each rung is a whole run."""
     budget_s: float = Field(default=DEFAULT_BUDGET_S, gt=0, le=BUDGET_S_MAX)
@@ -179,11 +177,6 @@ class KneronOptions(Frozen):
     input_fmt: str | None = Field(default=None, pattern=r"^[A-Z0-9_]{1,32}$")
     """Input format, KL730 only."""
     weight_compress: bool = False
-
-    @field_validator("goal")
-    @classmethod
-    def _is_a_goal(cls, text: str) -> str:
-        return plain_goal(text)
 
 
 class Options(Frozen):

@@ -32,6 +32,7 @@ from app.inference.preprocess_options import Preprocess, is_default, read_prepro
 from app.inference.preprocessing import Fit, Layout, Preprocessor, Size, input_layout, preparation_of
 from app.inference.runtimes import Runtime, Tensor, open_runtime
 from app.inference.runtimes.micro_batches import BatchingRuntime, answers_alike
+from app.kit.clock import ms_since
 
 TEXT = ("text",)
 MOST_SHOWN = 20
@@ -131,7 +132,7 @@ class Predictor:
             self.counted(decoded.boxes),
             self.counted(decoded.candidates),
             decoded.probabilities,
-            ms=(time.perf_counter() - started) * 1000,
+            ms=ms_since(started),
             runtime=self.runtime,
         )
 

@@ -13,6 +13,11 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
+def ms_since(began: float) -> float:
+    """Returns the milliseconds since a reading of `time.perf_counter`."""
+    return (time.perf_counter() - began) * 1000
+
+
 def to_text(moment: datetime) -> str:
     """ISO 8601 in UTC with milliseconds: 2026-11-20T20:43:02.125Z. These texts sort by time."""
     in_utc = moment if moment.tzinfo is UTC else moment.astimezone(UTC)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, field_validator
 
 from app.kit.clock import to_text
 from app.kit.text.json_values import JsonObject
 from app.kit.web.described_type import DescribedType
-from app.kit.web.strict import TEXT, Moment, Strict
+from app.kit.web.strict import TEXT, Moment, Strict, empty_as_none
 from app.results.model.event import EventObject, RuleEvent
 from app.results.model.producer import Producer
 from app.results.model.rule import (
@@ -128,10 +128,7 @@ class RuleEventQuery(Strict):
     """event_id of the last one seen."""
     limit: Annotated[int, Field(ge=1, le=500)] = 50
 
-    @field_validator("since", "until", "cursor", mode="before")
-    @classmethod
-    def _empty_is_none(cls, value: Any) -> Any:
-        return None if value == "" else value
+    _empty_as_none = field_validator("since", "until", "cursor", mode="before")(empty_as_none)
 
     def chosen(self) -> RuleEventFilter:
         since, until = (to_text(moment) if moment else None for moment in (self.since, self.until))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, StringConstraints, field_validator
 
 from app.kit.clock import to_text
 from app.kit.text.json_values import JsonObject
 from app.kit.web.described_type import DescribedType
-from app.kit.web.strict import TEXT, Moment, Strict
+from app.kit.web.strict import TEXT, Moment, Strict, empty_as_none
 from app.results.model.frame_result import ResultFilter, Row
 from app.results.model.sink import Sink, SinkContent, SinkKind
 from app.results.service import SinkState
@@ -29,11 +29,7 @@ class RowQuery(Strict):
     cursor: Annotated[int, Field(ge=0, le=(1 << 31) - 1)] | None = None
     """next_cursor of the previous page."""
 
-    @field_validator("since", "until", "min_score", "cursor", mode="before")
-    @classmethod
-    def _empty_is_none(cls, value: Any) -> Any:
-        """As a form sends a field that was left empty."""
-        return None if value == "" else value
+    _empty_as_none = field_validator("since", "until", "min_score", "cursor", mode="before")(empty_as_none)
 
 
 class RowPageQuery(RowQuery):

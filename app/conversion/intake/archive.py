@@ -19,7 +19,7 @@ from app.conversion.intake import entries
 from app.conversion.intake.entries import READ_ERRORS, ArchiveEntry
 from app.conversion.intake.entry_points import PackedSamples
 from app.conversion.sample_kinds import LABELS, flatten_path
-from app.kit.text.plain_text import reason_of
+from app.kit.text.plain_text import names_text, reason_of
 
 CHUNK_BYTES = 1 << 20
 NAME_BYTES_MAX = 160
@@ -127,7 +127,7 @@ def _read_directory(upload: Path, head: bytes) -> list[zipfile.ZipInfo]:
 
 
 def _no_samples(ignored: list[str]) -> NoSamples:
-    named = ", ".join(ignored[:NAMED_AT_MOST]) + (", …" if len(ignored) > NAMED_AT_MOST else "")
+    named = names_text(ignored, NAMED_AT_MOST)
     what = f"none of its {len(ignored)} files is a picture or an array ({named})" if ignored else "it is empty"
     return NoSamples(f"the zip holds no reference samples: {what}", hint=f"Send {ACCEPTED}.")
 

@@ -26,6 +26,7 @@ from app.conversion.toolchains.samples.labels import labels_of
 from app.inference.model_families import family_table
 from app.kit.files import sha256_of
 from app.kit.text.json_values import JsonObject
+from app.kit.text.plain_text import names_text
 
 NAMED_AT_MOST = 10
 MEASURED_AT_MOST = 200
@@ -145,10 +146,10 @@ def _collect_sample_warnings(facts: JsonObject, unpacked: Unpacked) -> list[Warn
         text = f"{count} reference samples are few for calibration; about {GOOD_SAMPLES} give better ranges"
         warnings.append({"code": "FEW_SAMPLES", "message": text, "detail": {"samples": count}})
     if skipped:
-        text = f"{len(skipped)} reference samples cannot be read and are left out: {_join_names(skipped)}"
+        text = f"{len(skipped)} reference samples cannot be read and are left out: {names_text(skipped, NAMED_AT_MOST)}"
         warnings.append({"code": "SAMPLES_SKIPPED", "message": text, "detail": {"skipped": facts["skipped"]}})
     if ignored:
-        text = f"{len(ignored)} files of the zip are no samples and are ignored: {_join_names(ignored)}"
+        text = f"{len(ignored)} files of the zip are no samples and are ignored: {names_text(ignored, NAMED_AT_MOST)}"
         warnings.append({"code": "FILES_IGNORED", "message": text, "detail": {"ignored": ignored[:100]}})
     return warnings
 
@@ -170,7 +171,3 @@ def _diagnose(measured: SampleStats, checked: CheckedModel, options: Options) ->
         for finding in findings
         if finding.severity != INFORMS and finding.code not in TOLD_HERE
     ]
-
-
-def _join_names(names: list[str]) -> str:
-    return ", ".join(names[:NAMED_AT_MOST]) + (", …" if len(names) > NAMED_AT_MOST else "")

@@ -17,7 +17,7 @@ from app.conversion.model import JobRecord, Stage
 from app.conversion.service import Conversion
 from app.conversion.service.estimates import ForecastAccuracy
 from app.conversion.service.predictions import PredictionAccuracy
-from app.kit.clock import from_text, to_text
+from app.kit.clock import from_text, ms_since, to_text
 from app.kit.errors import ModelmillError
 from app.kit.queue.messages import Queue
 from app.kit.text.json_values import JsonObject
@@ -239,7 +239,7 @@ def _check_redis(conversion: Conversion) -> DependencyHealth:
     begin = time.perf_counter()
     try:
         client.ping()
-        latency_ms = 1000 * (time.perf_counter() - begin)
+        latency_ms = ms_since(begin)
         server = client.info("server")
     except redis.RedisError as error:
         return DependencyHealth("Redis", "", problem=_get_first_line(error))
@@ -258,7 +258,7 @@ def _store_health(conversion: Conversion, settings: Settings) -> DependencyHealt
         conversion.jobs.objects.check()
     except ModelmillError as error:
         return DependencyHealth(name, detail, problem=error.message)
-    return DependencyHealth(name, detail, round(1000 * (time.perf_counter() - begin), 2))
+    return DependencyHealth(name, detail, round(ms_since(begin), 2))
 
 
 def _get_first_line(error: Exception) -> str:

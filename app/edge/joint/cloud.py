@@ -22,6 +22,7 @@ from app.edge.joint.work import Work, model_of
 from app.edge.worker_server import HANDLERS, HINT, check_bearer, json_of, listen, serve
 from app.inference.predictor import Predictor, open_predictor
 from app.joint_inference.worker_options import cloud_options
+from app.kit.clock import ms_since
 from app.kit.errors import BadRequest, TooMany
 from app.kit.text.json_values import JsonObject
 from app.kit.web.forms import small_parts
@@ -105,7 +106,7 @@ class CloudServer:
         prediction = self.predictor.predict(picture)
         about = {
             "id": str(meta.get("id", ""))[:128],
-            "server_ms": round((time.perf_counter() - started) * 1000, 3),
+            "server_ms": round(ms_since(started), 3),
             "model": self.model,
         }
         return {**prediction.to_json(), **about}

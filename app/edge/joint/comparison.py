@@ -9,6 +9,7 @@ from typing import Protocol
 
 from app.inference.agreement import agreement
 from app.inference.prediction import Picture, Prediction
+from app.kit.clock import ms_since
 from app.kit.text.json_values import JsonObject
 
 EVERY_S = 0.2
@@ -59,7 +60,7 @@ class ModelComparison:
         except Exception:  # the former model only counts for the comparison
             logger.exception("The former model has failed")
             return
-        self._former_ms += (time.perf_counter() - started) * 1000
+        self._former_ms += ms_since(started)
         self._ms += ms
         self._agreement += agreement(prediction, former)
         self._pictures += 1

@@ -36,8 +36,8 @@ from app.joint_inference.model.content import BigModel
 from app.joint_inference.model.sources import BROADCASTS
 from app.joint_inference.model.tally import Breaker, Source, Tally
 from app.joint_inference.worker_options import EdgeOptions, MiningMode, algorithm_of, edge_options
+from app.kit.clock import ms_since, to_text
 from app.kit.clock import now as clock
-from app.kit.clock import to_text
 from app.kit.errors import ModelmillError
 from app.kit.text.json_values import JsonObject
 
@@ -289,7 +289,7 @@ class JointInference:
             if self._comparison is not None:
                 self._comparison.count_error()
             raise
-        ms = (time.perf_counter() - started) * 1000
+        ms = ms_since(started)
         if self._comparison is not None:
             self._comparison.add(picture, prediction, ms)
         return prediction, ms

@@ -16,6 +16,7 @@ from app.joint_inference.model.status import Condition, ConditionType, Reason
 from app.joint_inference.model.tally import UPLOAD_SHARE, Breaker
 from app.kit.text.json_values import JsonObject, is_number
 from app.kit.text.labels import text_of
+from app.kit.text.plain_text import names_text
 from app.nodes.model import Node
 
 _VARIABLE = re.compile(r"\$\((?:NODE_NAME|NODE_LABEL:([^()]+))\)")
@@ -110,7 +111,7 @@ def fleet_condition(conditions: Mapping[str, Condition]) -> Condition:
 
 def _format_cause(reason: str, nodes: Sequence[tuple[str, Condition]]) -> str:
     """Writes a cause: `NodeOffline (3): cam1, cam2, cam3. The node 'cam1' is not connected…`"""
-    names = ", ".join(node for node, _ in nodes[:NAMES]) + (", …" if len(nodes) > NAMES else "")
+    names = names_text([node for node, _ in nodes], NAMES)
     return f"{reason} ({len(nodes)}): {names}. {nodes[0][1].message.partition(chr(10))[0]}"
 
 

@@ -30,6 +30,7 @@ from app.joint_inference.model.status import Condition, ConditionType, Reason
 from app.kit.clock import to_text
 from app.kit.sql import Database, Event, publish
 from app.kit.text.json_form import FormError
+from app.kit.text.plain_text import names_text
 from app.nodes.model import Node, WorkerReport, WorkerState
 
 ROLLED_BACK = "service.rolled_back"
@@ -183,7 +184,7 @@ def _describe_event(before: Rollout, after: Rollout) -> tuple[str, str]:
             return "RolloutPaused", f"{change}: no further wave begins."
         case RolloutState.PROGRESSING:
             added = [node for node in after.nodes if node not in before.nodes or before.target != after.target]
-            names = ", ".join(added[:10]) + (", …" if len(added) > 10 else "")
+            names = names_text(added, 10)
             if not added:
                 return "RolloutResumed", f"{change}: it goes on."
             return "RolloutWave", f"{change}: wave {after.wave + 1} begins on {names}."

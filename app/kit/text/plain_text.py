@@ -6,7 +6,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 
@@ -60,6 +60,11 @@ def reason_of(error: BaseException, limit: int = 200) -> str:
 def printable(text: str) -> str:
     """Returns the text with a space for each character that cannot be printed, such as a line end, an escape or NUL."""
     return "".join(character if character.isprintable() else " " for character in text)
+
+
+def names_text(names: Sequence[str], most: int) -> str:
+    """Returns the first names with commas between, and an ellipsis if there are more."""
+    return ", ".join(names[:most]) + (", …" if len(names) > most else "")
 
 
 MOST_DIGITS = 18

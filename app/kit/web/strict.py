@@ -39,6 +39,12 @@ def _read_moment(value: Any, read: ValidatorFunctionWrapHandler) -> datetime:
 Moment = Annotated[AwareDatetime, WrapValidator(_read_moment), AfterValidator(within_our_calendar)]
 """A time with its offset from UTC, or a day in UTC, that `app.kit.clock` can write."""
 
+
+def empty_as_none(value: Any) -> Any:
+    """For `field_validator(…, mode="before")`: a form sends a field that was left empty as an empty text."""
+    return None if value == "" else value
+
+
 TEXT = r"^[^\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]*$"
 """Pattern of a text of one line: without control characters, and without those that reverse what is read."""
 

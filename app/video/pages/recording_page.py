@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Annotated, Any
+from typing import Annotated
 from urllib.parse import urlencode
 
 from pydantic import Field, field_validator
@@ -16,7 +16,7 @@ from app.kit.clock import from_text, now, to_text
 from app.kit.errors import BadInput, ModelmillError
 from app.kit.web.auth import user_of
 from app.kit.web.http import query
-from app.kit.web.strict import Moment, Strict
+from app.kit.web.strict import Moment, Strict, empty_as_none
 from app.kit.web.templates import render
 from app.video.access import video_of
 from app.video.model.drawn_video import MAX_CLIP_S
@@ -33,10 +33,7 @@ class PageQuery(Strict):
     until: Moment | None = None
     event: Annotated[int, Field(ge=1, le=(1 << 31) - 1)] | None = None
 
-    @field_validator("since", "until", "event", mode="before")
-    @classmethod
-    def _empty_is_none(cls, value: Any) -> Any:
-        return None if value == "" else value
+    _empty_as_none = field_validator("since", "until", "event", mode="before")(empty_as_none)
 
 
 def recording(request: Request) -> Response:

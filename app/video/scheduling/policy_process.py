@@ -18,6 +18,7 @@ import traceback
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+from app.kit.clock import ms_since
 from app.kit.errors import ModelmillError
 from app.kit.text.json_values import JsonObject
 from app.video.errors import UnknownPolicy
@@ -73,12 +74,12 @@ def _call(policy: Policy, call: JsonObject) -> JsonObject:
     try:
         answer = policy(**call)
     except ModelmillError as error:
-        return {"error": "raised", "reason": error.message, "took_ms": _measure_ms_since(began)}
+        return {"error": "raised", "reason": error.message, "took_ms": ms_since(began)}
     except MemoryError:
         return {
             "error": "raised",
             "reason": "It wants too much memory",
-            "took_ms": _measure_ms_since(began),
+            "took_ms": ms_since(began),
             "is_worn": True,
         }
     except Exception as error:  # noqa: BLE001  # policies are foreign code
@@ -86,9 +87,9 @@ def _call(policy: Policy, call: JsonObject) -> JsonObject:
         return {
             "error": "raised",
             "reason": f"{type(error).__name__}: {error}"[:MAX_SAID],
-            "took_ms": _measure_ms_since(began),
+            "took_ms": ms_since(began),
         }
-    took_ms = _measure_ms_since(began)
+    took_ms = ms_since(began)
     try:
         video_conf, flow_mapping = answer
         reply = {"answer": [video_conf, flow_mapping], "took_ms": took_ms}
@@ -110,10 +111,6 @@ def _read_state(state: PolicyState) -> PolicyState:
     if len(written) > MAX_STATE_BYTES:
         return {**reason, "state_problem": f"it has {len(written)} of {MAX_STATE_BYTES} bytes"}
     return {**reason, "state_problem": "it has a NUL in it"} if "\\u0000" in written else {**reason, "state": memory}
-
-
-def _measure_ms_since(began: float) -> float:
-    return (time.perf_counter() - began) * 1000
 
 
 if __name__ == "__main__":

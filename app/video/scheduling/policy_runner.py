@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
+from app.kit.clock import ms_since
 from app.kit.errors import ModelmillError
 from app.kit.text.json_values import JsonObject
 from app.kit.text.plain_text import printable
@@ -70,15 +71,13 @@ class PolicyRunner:
             began = time.perf_counter()
             reply = process.ask({"policy": name, "call": planning_input.call}, self.limit_s)
         except StartFailed as error:
-            failed = _Failed(
-                "raised", f"The process that runs policies did not start ({error}).", _measure_ms_since(began)
-            )
+            failed = _Failed("raised", f"The process that runs policies did not start ({error}).", ms_since(began))
         except ProcessLate as error:
-            failed = _Failed("late", f"{name} took {error} and was ended.", _measure_ms_since(began))
+            failed = _Failed("late", f"{name} took {error} and was ended.", ms_since(began))
         except ProcessEnded as error:
-            failed = _Failed("raised", f"{name} ended the process that it ran in ({error}).", _measure_ms_since(began))
+            failed = _Failed("raised", f"{name} ended the process that it ran in ({error}).", ms_since(began))
         except InvalidAnswer as error:
-            failed = _Failed("invalid", f"{name} gave {error}.", _measure_ms_since(began))
+            failed = _Failed("invalid", f"{name} gave {error}.", ms_since(began))
         else:
             if "error" not in reply:
                 return reply
@@ -100,10 +99,6 @@ def _make_failure(policy: str, reply: Mapping[str, Any]) -> _Failed:
     prefix = {"raised": f"{policy} raised: ", "invalid": f"{policy}: "}.get(reply["error"], "")
     reason = printable(reply["reason"]).rstrip(".")
     return _Failed(reply["error"], f"{prefix}{reason}.", float(reply["took_ms"]))
-
-
-def _measure_ms_since(began: float) -> float:
-    return (time.perf_counter() - began) * 1000
 
 
 def _validate(video_conf: object, flow_mapping: object, planning_input: PlanningInput, policy: str = "") -> Plan:

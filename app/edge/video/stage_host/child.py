@@ -35,6 +35,7 @@ from app.edge.video.stages.registry import stage_class
 from app.inference.model_card import MODEL_CARD
 from app.inference.picture_codec import encode
 from app.inference.prediction import Picture
+from app.kit.clock import ms_since
 from app.kit.errors import ModelmillError
 from app.kit.observability.logs import Format, Level, configure
 from app.kit.process.child_protocol import receive, send
@@ -114,7 +115,7 @@ class Child:
             if call["draw"]:
                 drawn.append(encode(stage.draw(inputs["image"], inputs, outputs))[0])
             answers.append({"outputs": outputs, "is_drawn": call["draw"]})
-        answer: RunAnswer = {"answers": answers, "ms": (time.perf_counter() - began) * 1000}
+        answer: RunAnswer = {"answers": answers, "ms": ms_since(began)}
         return answer, drawn
 
 

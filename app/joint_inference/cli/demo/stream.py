@@ -14,6 +14,7 @@ from app.joint_inference.cli.demo.models import Digits
 from app.joint_inference.cli.demo.scores import StreamAnswer
 from app.joint_inference.model.tally import Source
 from app.kit.cli.command import Unreachable
+from app.kit.clock import ms_since
 from app.kit.text.json_values import JsonObject
 
 TIMEOUT_S = 30.0
@@ -39,7 +40,7 @@ def stream(address: str, service: str, digits: Digits, cloud: np.ndarray) -> Ite
             began = time.perf_counter()
             files = {"picture": ("digit.png", data, content_type)}
             reply = _post(client, f"/{service}/predict", files=files, data={"id": f"digit-{number}"})
-            took_ms = (time.perf_counter() - began) * 1000
+            took_ms = ms_since(began)
             yield _read_answer(reply.json(), int(truth), int(cloud[number]), took_ms)
 
 

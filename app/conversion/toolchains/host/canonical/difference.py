@@ -14,6 +14,7 @@ from app.conversion.toolchains.host import provenance
 from app.conversion.toolchains.host.canonical.network import Graph, Network, Node, NotComparable, output_digests
 from app.conversion.toolchains.host.canonical.ort_form import read_host_nef
 from app.kit.errors import ModelmillError
+from app.kit.text.plain_text import names_text
 
 OF_FILES_BEFORE = frozenset({provenance.ONNX_SHA256})
 """Metadata with digests of files that are compared separately."""
@@ -119,10 +120,10 @@ def _of_graphs(first: Network, second: Network) -> list[str]:
             f"{name} ({before[name]} → {after[name]})" for name in sorted(before | after) if before[name] != after[name]
         ]
         if counts:
-            differences.append(f"{what}s differ in number: {_join_some(counts)}")
+            differences.append(f"{what}s differ in number: {names_text(counts, NAMED_AT_MOST)}")
     names = _find_changed_constants(first.graph, second.graph)
     if names:
-        differences.append(f"{len(names)} constants have other values: {_join_some(names)}")
+        differences.append(f"{len(names)} constants have other values: {names_text(names, NAMED_AT_MOST)}")
     return differences
 
 
@@ -140,7 +141,3 @@ def _find_changed_constants(first: Graph, second: Graph) -> list[str]:
         else:
             names.append(name)
     return names
-
-
-def _join_some(names: list[str]) -> str:
-    return ", ".join(names[:NAMED_AT_MOST]) + (", …" if len(names) > NAMED_AT_MOST else "")
