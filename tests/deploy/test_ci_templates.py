@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
 import sys
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import click
@@ -14,6 +16,7 @@ import typer
 import yaml
 
 from app.cli.main import app
+from tests.harness.http_server import respond, served
 from tests.harness.paths import REPOSITORY
 
 TEMPLATES = sorted((REPOSITORY / "ops" / "ci-templates").glob("*.yml"))
@@ -87,3 +90,52 @@ def test_the_action_changes_its_own_comment_alone(tmp_path: Path, earlier: str, 
 def test_the_template_of_gitlab_fails_as_the_conversion_did() -> None:
     job = yaml.safe_load((REPOSITORY / "ops/ci-templates/gitlab.yml").read_text())[".modelmill"]
     assert job["script"][-1] == 'exit "$code"'
+
+
+def test_models_of_one_run_do_not_take_each_others_results() -> None:
+    """Of one artifact's name a run may have one, and the files of the model before lie in the same folder."""
+    steps = yaml.safe_load((REPOSITORY / "ops/ci-templates/github-action.yml").read_text())["runs"]["steps"]
+    [upload] = [step for step in steps if "upload-artifact" in step.get("uses", "")]
+    assert "steps.convert.outputs.job-id" in upload["with"]["name"]
+    assert scripts()["github"].startswith("rm -rf modelmill-results modelmill.json modelmill.md")
+
+
+def run_comment_of_gitlab(folder: Path, url: str) -> subprocess.CompletedProcess[str]:
+    job = yaml.safe_load((REPOSITORY / "ops/ci-templates/gitlab.yml").read_text())[".modelmill"]
+    [comment] = [line for line in job["script"] if "COMMENT_TOKEN" in line]
+    (folder / "modelmill.md").write_text("### Modelmill: yolo\n\n| Measure |\n")
+    given = {"CI_API_V4_URL": url, "CI_PROJECT_ID": "5", "CI_MERGE_REQUEST_IID": "7", "COMMENT_TOKEN": "t"}
+    script = ["bash", "-eo", "pipefail", "-c", comment]
+    env = {**os.environ, **given, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    return subprocess.run(script, cwd=folder, env=env, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize(
+    ("author", "title", "call"),
+    [
+        (9, "### Modelmill: yolo", "PUT /projects/5/merge_requests/7/notes/3"),
+        (9, "### Modelmill: face", "POST /projects/5/merge_requests/7/notes"),
+        (8, "### Modelmill: yolo", "POST /projects/5/merge_requests/7/notes"),
+    ],
+)
+def test_the_template_of_gitlab_changes_its_own_comment_alone(
+    tmp_path: Path, author: int, title: str, call: str
+) -> None:
+    calls = []
+    notes = [{"id": 3, "author": {"id": author}, "body": f"{title}\nbefore"}]
+
+    def answer(request: BaseHTTPRequestHandler, body: bytes) -> None:
+        calls.append(f"{request.command} {request.path}")
+        answers = {"/user": {"id": 9}, "/projects/5/merge_requests/7/notes?sort=desc&per_page=100": notes}
+        respond(request, json.dumps(answers.get(request.path, {})).encode())
+
+    with served(answer) as url:
+        run = run_comment_of_gitlab(tmp_path, url)
+    assert (run.returncode, run.stderr) == (0, "")
+    assert calls[2:] == [call]
+
+
+def test_a_comment_that_gitlab_refuses_does_not_hide_how_the_conversion_ended(tmp_path: Path) -> None:
+    with served(lambda request, _: respond(request, status=403)) as url:
+        run = run_comment_of_gitlab(tmp_path, url)
+    assert run.returncode == 0 and "The comment could not be written." in run.stderr
