@@ -115,6 +115,12 @@ def test_what_is_not_modelmill_is_said_so_at_once(answer: httpx.Response) -> Non
     assert len(server.requests) == 1
 
 
+def test_message_and_hint_are_two_sentences() -> None:
+    assert str(BadUrl("x is no address", hint="It should look like y.")) == "x is no address. It should look like y."
+    assert str(BadUrl("That is no address.", hint="Check it.")) == "That is no address. Check it."
+    assert str(BadUrl("x is no address")) == "x is no address"
+
+
 @pytest.mark.parametrize("status", [502, 503, 504])
 def test_a_proxy_whose_service_is_starting_is_asked_again(pauses: list[float], status: int) -> None:
     away = httpx.Response(status, text="<html>bad gateway", headers={"Retry-After": "2"})

@@ -13,7 +13,8 @@ class ModelmillError(Exception):
     can_retry: bool = False
 
     def __init__(self, message: str, *, hint: str = "", detail: Mapping[str, Any] | None = None) -> None:
-        super().__init__(f"{message} {hint}".strip())
+        stop = "." if hint and not message.endswith((".", "!", "?", "…")) else ""
+        super().__init__(f"{message}{stop} {hint}".strip())
         self.message = message
         self.hint = hint
         self.detail: dict[str, Any] = dict(detail or {})
