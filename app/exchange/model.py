@@ -22,6 +22,7 @@ REPOSITORY = re.compile(
 RUN = re.compile(r"run/(?P<run>[0-9A-Za-z_-]{1,64})/(?P<path>.{1,400})")
 REGISTERED = re.compile(r"(?P<name>[^/@]{1,200})(?:/(?P<version>\d{1,9})|@(?P<alias>[\w-]{1,100}))")
 BUCKET = re.compile(r"(?P<bucket>[a-z0-9][a-z0-9.-]{1,61}[a-z0-9])/(?P<key>.{1,1000})")
+HOST = re.compile(r"[\w.:%-]+")
 ENDINGS = (".onnx", ".zip", ".pt2", ".tflite")
 """Endings of files that can become a model here, directly or after a conversion."""
 
@@ -90,7 +91,7 @@ def _parse_url(text: str) -> Source:
         host, _ = parts.hostname, parts.port
     except ValueError:  # a bracket that is not closed, or a port that is no number
         raise _make_bad_source(text) from None
-    if not host or parts.username is not None:
+    if not HOST.fullmatch(host or "") or parts.username is not None:
         raise _make_bad_source(text)
     return Source(Kind.URL, text)
 

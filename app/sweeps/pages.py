@@ -76,10 +76,9 @@ def job_table(request: Request) -> Response:
     """Renders the jobs that the URL names side by side, from any sweep or none."""
     jobs = conversion_of(request).jobs.known_several(_read_job_ids(request), user_of(request))
     rows = rows_of(jobs)
-    context: TemplateContext = {"rows": rows, "pareto": _plot_pareto(rows), "rule_db": SNR_DB_MIN}
-    context |= {"differences": differences(jobs)}
+    context: TemplateContext = {"rows": rows, "pareto": _plot_pareto(rows), "differences": differences(jobs)}
     ids = urlencode({"job": [job.job_id for job in jobs]}, doseq=True)
-    return render(request, "sweeps/jobs.html", area="jobs", ids=ids, **context)
+    return render(request, "sweeps/jobs.html", area="jobs", ids=ids, rule_db=SNR_DB_MIN, **context)
 
 
 def job_table_csv(request: Request) -> Response:

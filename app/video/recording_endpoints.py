@@ -61,7 +61,7 @@ def video_recording(request: Request) -> Response:
 
 
 @OPERATIONS.get(
-    f"{_ONE}/clip", "Get a clip of a job's recording, with the detections drawn", MEDIA_TYPES, more_errors=(503,)
+    f"{_ONE}/clip", "Get a clip of a job's recording, with the detections drawn", MEDIA_TYPES, more_errors=(400, 503)
 )
 def video_clip(request: Request, params: ClipQuery) -> Response:
     until = params.until or now()

@@ -126,6 +126,13 @@ def test_every_file_of_a_job_has_a_type_that_is_described(described: Any, api: A
     said_of(described, path, "GET", refused)
 
 
+def test_what_is_said_of_a_clip_that_is_too_long_is_as_described(described: Any, api: Api) -> None:
+    path = "/api/v2/video/jobs/{job_uid}/clip"
+    answer = api.http.get(path.format(job_uid="GLOBAL_ID_0.SUB_ID_0"), params={"since": "2000-01-01T00:00:00Z"})
+    assert answer.status_code == 400
+    said_of(described, path, "GET", answer)
+
+
 def test_what_changes_a_job_answers_as_described(described: Any, api: Api) -> None:
     created = api.submit(small_model(), pngs(2))
     said_of(described, "/jobs", "POST", created)

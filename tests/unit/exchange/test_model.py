@@ -46,6 +46,7 @@ def test_sources_are_read(text: str, kind: Kind, parts: dict[str, str], name: st
         "s3://bucket/../../etc/passwd",
         "https://user:password@host/a.onnx",
         "https:///a.onnx",
+        "https://my host/a.onnx",
         "hf://org/model\n",
         "file:///etc/passwd",
     ],
