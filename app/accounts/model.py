@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from typing import TypedDict
 
 from app.kit.clock import to_text
 from app.kit.text.json_values import JsonObject
@@ -49,6 +51,16 @@ class User:
     """How many files and folders the data home may have; None and 0 as above."""
     groups: tuple[str, ...] = ()
     """Sorted. Access rules can name them, see app.kit.access."""
+
+
+class UserFields(TypedDict, total=False):
+    """Fields of an account to change."""
+
+    role: Role
+    is_enabled: bool
+    quota_bytes: int | None
+    quota_files: int | None
+    groups: Collection[str]
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
 from urllib.parse import urlencode
 
 from starlette.requests import Request
@@ -11,7 +10,7 @@ from starlette.routing import Route
 
 from app.accounts.access import accounts_of
 from app.accounts.errors import BadGroupName, BadToken, BadUserName, LastAdmin, NameWasUsed, UserExists
-from app.accounts.model import Role, scopes_of
+from app.accounts.model import Role, UserFields, scopes_of
 from app.accounts.pages.account import read_left, revoked, show_token
 from app.accounts.schemas import ChangeForm, TokenForm, UserForm
 from app.kit.access import names_in
@@ -94,10 +93,11 @@ def user_page(request: Request, error: ModelmillError | None = None) -> Response
 @with_form(ChangeForm)
 def change(request: Request, sent: ChangeForm) -> Response:
     name = request.path_params["name"]
-    role: dict[str, Any] = {"role": sent.role} if sent.role else {}
-    enabled = {"is_enabled": sent.enabled == "yes"} if sent.enabled else {}
-    groups = {"groups": names_in(sent.groups)} if sent.groups is not None else {}
-    changes = {**role, **enabled, **groups}
+    changes: UserFields = {"role": sent.role} if sent.role else {}
+    if sent.enabled:
+        changes["is_enabled"] = sent.enabled == "yes"
+    if sent.groups is not None:
+        changes["groups"] = names_in(sent.groups)
     try:
         accounts_of(request).users.change(name, by=user_of(request), **changes)
     except (LastAdmin, BadGroupName) as error:

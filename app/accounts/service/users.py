@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 from sqlalchemy import Connection
 
 from app.accounts import store
 from app.accounts.errors import BadGroupName, BadUserName, LastAdmin, NameWasUsed, UserExists, UserIsBusy, UserNotFound
-from app.accounts.model import RESERVED, Role, User, is_name
+from app.accounts.model import RESERVED, Role, User, UserFields, is_name
 from app.accounts.service.audit_log import note
 from app.kit.access import GROUP, Member
 from app.kit.clock import now, to_text
@@ -121,8 +121,8 @@ class Users:
         with self.database.read() as conn:
             return store.count_admin_tokens(conn, to_text(now())) > 0
 
-    def change(self, name: str, *, by: str, **fields: Any) -> User:
-        """fields: role, is_enabled, quota_bytes, quota_files, groups; those that differ are changed, all or none.
+    def change(self, name: str, *, by: str, **fields: Unpack[UserFields]) -> User:
+        """Changes those fields that differ, all or none.
         Disabling ends the user's sessions.
 
         Raises:
@@ -214,7 +214,7 @@ def _check_groups(groups: Collection[str]) -> tuple[str, ...]:
     return tuple(sorted(set(groups)))
 
 
-def _name_event(fresh: dict[str, Any]) -> str:
+def _name_event(fresh: Mapping[str, object]) -> str:
     if "is_enabled" in fresh:
         return "enabled" if fresh["is_enabled"] else "disabled"
     return "changed"

@@ -74,7 +74,7 @@ def _get(url: str, target: Path, access: Access, progress: Progress) -> str | No
     return None
 
 
-def _check_url(url: str, access: Access) -> tuple[str, dict[str, str], dict[str, object]]:
+def _check_url(url: str, access: Access) -> tuple[str, dict[str, str], dict[str, str]]:
     networks = read_networks(access.networks)
     if urlsplit(url).scheme != "https":
         raise SourceRefused(f"{url[:200]} is not fetched: only https is.", hint="Its server should redirect to https.")

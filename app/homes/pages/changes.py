@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from functools import partial
-from typing import Any
 
 from multipart import MultipartSegment
 from starlette.concurrency import run_in_threadpool
@@ -151,7 +150,7 @@ def delete(request: Request, fields: schemas.PathForm) -> Response:
     home = home_of(request)
     inner = home.own(fields.path)
     trashed = home.files.remove(home.user, inner, now=now())
-    note: dict[str, Any] = {"note": "trashed", "at": trashed, "was": inner} if trashed else {"note": "gone"}
+    note = {"note": "trashed", "at": trashed, "was": inner} if trashed else {"note": "gone"}
     return see_other(url_of(HomePath(inner.rpartition("/")[0]), **note))
 
 

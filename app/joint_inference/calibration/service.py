@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 from sqlalchemy import Connection
@@ -200,7 +199,7 @@ class Calibrations:
         assert calibration is not None
         try:
             self._run(calibration, now)
-            end: dict[str, Any] = {"state": State.READY.value, "progress": 100}
+            end: dict[str, str | int] = {"state": State.READY.value, "progress": 100}
         except ModelmillError as error:
             end = _fail(error)
         except Exception:  # the edge of the actor: a page waits for an end
@@ -290,7 +289,7 @@ def calibrations_using(conn: Connection, use: ModelUse, *, now: datetime) -> lis
     return [Usage("calibration", name, owner) for owner, name in sorted(using)]
 
 
-def _fail(error: ModelmillError) -> dict[str, Any]:
+def _fail(error: ModelmillError) -> dict[str, str | int]:
     return {"state": State.FAILED.value, "error": json.dumps(error.to_dict())}
 
 

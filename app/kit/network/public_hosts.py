@@ -76,7 +76,7 @@ def require_public_host(host: str, allowed: Sequence[Network]) -> None:
         _require_public(host, [literal], allowed)
 
 
-async def pin_host(url: str, allowed: Sequence[Network]) -> tuple[str, dict[str, str], dict[str, Any]]:
+async def pin_host(url: str, allowed: Sequence[Network]) -> tuple[str, dict[str, str], dict[str, str]]:
     """Returns where to send a request to this URL.
 
     Args:

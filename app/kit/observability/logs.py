@@ -16,7 +16,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any, Literal, TextIO
+from typing import Literal, TextIO
+
+from app.kit.text.json_values import JsonObject
 
 Format = Literal["auto", "json", "console"]
 Level = Literal["debug", "info", "warning", "error"]
@@ -106,7 +108,7 @@ class JsonFormatter(logging.Formatter):
     """{"time", "level", "logger", "message", …fields, "exception"}: one line, whatever the message contains."""
 
     def format(self, record: logging.LogRecord) -> str:
-        line: dict[str, Any] = {
+        line: JsonObject = {
             "time": f"{_format_second(int(record.created))}.{int(record.msecs):03d}Z",
             "level": record.levelname.lower(),
             "logger": record.name,
@@ -138,7 +140,7 @@ class ConsoleFormatter(logging.Formatter):
         return f"{line}\n{trace}" if trace else line
 
 
-def _collect_fields(record: logging.LogRecord) -> dict[str, Any]:
+def _collect_fields(record: logging.LogRecord) -> JsonObject:
     fields = {name: value() if callable(value) else value for name, value in _context.get().items()}
     if not vars(record).keys() <= OWN:
         fields |= {name: value for name, value in vars(record).items() if name not in OWN and not name.startswith("_")}

@@ -14,10 +14,11 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 from app.kit.sandbox import kernel, landlock, seccomp
 from app.kit.sandbox.paths import SandboxPaths, of_python
@@ -66,7 +67,7 @@ def _make_server(listening: int) -> Any:
     return server
 
 
-def _answer_unavailable(_: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
+def _answer_unavailable(_: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
     start("503 Service Unavailable", [])
     return []
 
@@ -86,8 +87,8 @@ def _serve(server: Any, prefix: str, idle_s: float) -> None:
     last = time.monotonic()
 
     class Server(program.TensorBoardServer):  # type: ignore[misc]  # mypy does not look into TensorBoard
-        def __init__(self, app: Callable[..., Iterable[bytes]], _: Any) -> None:
-            def noted(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
+        def __init__(self, app: WSGIApplication, _: Any) -> None:
+            def noted(environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
                 nonlocal last
                 last = time.monotonic()
                 return app(environ, start)

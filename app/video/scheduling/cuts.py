@@ -8,14 +8,14 @@ from itertools import islice
 
 from app.video.errors import BadPlan
 from app.video.scheduling.contract import DagInfo, ResourceInfo
-from app.video.scheduling.placement import HERE_FIRST, HOST, node_of, place_for, place_on
+from app.video.scheduling.placement import HERE_FIRST, HOST, Place, node_of, place_for, place_on
 
 MAX_CUTS = 32
 
 
 def mappings(
     dag: DagInfo, resource_info: ResourceInfo, model_id: int, roles: frozenset[str] | set[str]
-) -> list[dict[str, dict[str, object]]]:
+) -> list[dict[str, Place]]:
     """Each way to cut the DAG between the host and one node of these roles, among nodes that are online and serve the
     stages; first the one in which everything runs at the host. If there is none, each stage is put where it is served,
     if at all.
@@ -29,7 +29,7 @@ def mappings(
     """
     hosts = [info for info in resource_info.values() if info["role"] == HOST and info["online"]]
     others = [info for info in resource_info.values() if info["role"] in roles and info["online"]]
-    cuts: list[dict[str, dict[str, object]]] = []
+    cuts: list[dict[str, Place]] = []
     for host in hosts[:1]:
         cuts.append({stage: place_on(host, model_id, dag, stage) for stage in dag["stages"]})
     for other in others:
@@ -42,7 +42,7 @@ def mappings(
     )
 
 
-def _by_stage(dag: DagInfo, resource_info: ResourceInfo, model_id: int) -> list[dict[str, dict[str, object]]]:
+def _by_stage(dag: DagInfo, resource_info: ResourceInfo, model_id: int) -> list[dict[str, Place]]:
     with suppress(BadPlan):
         places = {stage: place_for(resource_info, stage, HERE_FIRST) for stage in dag["stages"]}
         return [

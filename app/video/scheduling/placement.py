@@ -6,13 +6,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from app.video.errors import BadPlan
-from app.video.scheduling.contract import DagInfo, NodeInfo, ResourceInfo
+from app.video.scheduling.contract import DagInfo, NodeInfo, PlaceAnswer, ResourceInfo
 
 HOST, CLOUD = "host", "cloud"
 HERE_FIRST = ("host", "edge", "cloud")
 CLOUD_FIRST = ("cloud", "host", "edge")
-Place = dict[str, Any]
-"""{model_id, node_role, node_ip, node}: a PlaceAnswer with the node's name."""
+
+
+class Place(PlaceAnswer):
+    """Where a stage of a plan runs, with the node's name."""
+
+    node: str
 
 
 def stages_of(dag: DagInfo) -> list[str]:

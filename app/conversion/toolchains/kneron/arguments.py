@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from app.conversion.options import Chip, KneronOptions, Options
+from app.kit.text.json_values import JsonObject
 
 PLAIN_NAME = re.compile(r"[\w.-]+", re.ASCII)
 IO_BITS = ("model_in_bitwidth_mode", "model_out_bitwidth_mode", "cpu_node_bitwidth_mode")
@@ -15,11 +15,11 @@ NODE_BITS = 15
 SWITCHES = ("opt_matmul", "replace_avgpool_with_conv", "replace_dilated_conv", "skip_check", "clear_shapes")
 
 
-def config(options: KneronOptions) -> dict[str, Any]:
+def config(options: KneronOptions) -> JsonObject:
     return {} if options.input_fmt is None else {"input_fmt": options.input_fmt}
 
 
-def optimize(options: Options, shapes: dict[str, tuple[int, ...]]) -> dict[str, Any]:
+def optimize(options: Options, shapes: dict[str, tuple[int, ...]]) -> JsonObject:
     """Returns the arguments of the optimizer.
 
     The staged graph already has fixed shapes; naming them as well makes the vendor's shape inference start from them.
@@ -34,11 +34,11 @@ def optimize(options: Options, shapes: dict[str, tuple[int, ...]]) -> dict[str, 
     return chosen
 
 
-def evaluate(options: KneronOptions) -> dict[str, Any]:
+def evaluate(options: KneronOptions) -> JsonObject:
     return {**{name: getattr(options, name) for name in BITS}, "compiler_tiling": options.compiler_tiling}
 
 
-def analysis(options: KneronOptions, threads: int) -> dict[str, Any]:
+def analysis(options: KneronOptions, threads: int) -> JsonObject:
     """Returns the arguments of the analysis. Arguments that only one method reads are sent only with that method."""
     names = ["quantize_mode", "datapath_range_method", "compiler_tiling", "mode", "optimize", *BITS]
     if options.datapath_range_method == "mmse":
@@ -55,7 +55,7 @@ def analysis(options: KneronOptions, threads: int) -> dict[str, Any]:
     return chosen
 
 
-def compile(chip: Chip, options: KneronOptions) -> dict[str, Any]:
+def compile(chip: Chip, options: KneronOptions) -> JsonObject:
     """Returns the arguments of the compiler. KL520 always compiles with default tiling."""
     tiling = "default" if chip is Chip.KL520 else options.compiler_tiling
     return {"weight_compress": options.weight_compress, "compiler_tiling": tiling}

@@ -54,7 +54,7 @@ class FieldPictures(TypedDict):
 class CallRequest(TypedDict):
     """One call of a stage. The bytes of its pictures follow the header."""
 
-    fields: dict[str, Any]
+    fields: JsonObject
     """What is no picture, by name."""
     pictures: list[FieldPictures]
     draw: bool
@@ -76,9 +76,9 @@ ChildRequest = OpenRequest | CloseRequest | RunRequest
 class CallAnswer(TypedDict):
     """An error, or outputs."""
 
-    error: NotRequired[dict[str, Any]]
+    error: NotRequired[JsonObject]
     """A ModelmillError as JSON, with its status."""
-    outputs: NotRequired[dict[str, Any]]
+    outputs: NotRequired[JsonObject]
     is_drawn: NotRequired[bool]
     """Whether one of the JPEGs behind the header belongs to this call."""
 

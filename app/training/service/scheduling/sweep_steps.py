@@ -10,7 +10,6 @@ import logging
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from app.homes.model import COMMON
 from app.kit.errors import ModelmillError
@@ -219,15 +218,14 @@ def _measure(
     """Note the best that an ended task has reported: its files do not stay."""
     is_lower = progress.document.is_lower_better(metric)
     best = best_of(metric, curve, is_lower=is_lower) if len(curve) else None
-    detail: dict[str, Any] = {"metric": metric, "step": best.step if best else None, "value": None}
-    if best is not None:
-        detail["value"] = best.value
+    value = best.value if best else None
+    detail = {"metric": metric, "step": best.step if best else None, "value": value}
     with context.database.write() as conn:
         store.add_event(conn, task.task_id, RESULT, tick.at, detail)
         if best is not None and not progress.sweep.metric:
             store.change_sweep(conn, progress.sweep.sweep_id, metric=metric)
     sweep = replace(progress.sweep, metric=progress.sweep.metric or (metric if best else ""))
-    return replace(progress, sweep=sweep, results={**progress.results, task.task_id: detail["value"]})
+    return replace(progress, sweep=sweep, results={**progress.results, task.task_id: value})
 
 
 def _add(submission: TaskSubmission, context: SchedulerContext, progress: Progress, tick: TickContext) -> None:

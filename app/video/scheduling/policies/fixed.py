@@ -73,6 +73,6 @@ def _place(resource_info: ResourceInfo, stage: str, place: Place | None) -> Plac
             and place["node_role"] == info["role"]
             and (place["node_ip"] in (info["ip"], info["node"]))
         ):
-            return dict(place)
+            return place.copy()
     roles = (place["node_role"], *HERE_FIRST)
     return place_for(resource_info, stage, roles, model_id=place["model_id"])

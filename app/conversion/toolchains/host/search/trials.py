@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable
 from math import inf
 from statistics import fmean
-from typing import Any
 
 from app.conversion.goals import Goal
 from app.conversion.toolchains.base import SNR_DB_MIN
@@ -18,6 +17,7 @@ from app.conversion.toolchains.host.search.judge import Build, Judge
 from app.conversion.toolchains.host.search.score import Score
 from app.conversion.toolchains.host.search.split import Split
 from app.conversion.toolchains.journal import Journal
+from app.kit.text.json_values import JsonObject
 
 TASK_DB = 3.0
 """Where SNR is the goal, the task is measured of candidates that are no more than this below it."""
@@ -104,7 +104,7 @@ class Trials:
         self._tell(f"candidate {candidate.id}: {candidate.summary}")
         return candidate
 
-    def _judge_once(self, choice: Choice) -> dict[str, Any]:
+    def _judge_once(self, choice: Choice) -> JsonObject:
         """Returns the results as JSON.
 
         The score is the lower one of two: of the model whose ranges do not know the pictures, and of the model as it
