@@ -67,13 +67,7 @@ OWN_OPERATIONS = [
     ),
     Operation("GET", "/openapi.json", openapi, "Get this document", {200: ("application/json",)}, callers=()),
     Operation(
-        "GET",
-        "/metrics",
-        metrics,
-        "Get metrics for Prometheus",
-        {200: ("text/plain",)},
-        errors=(401,),
-        callers=(),
+        "GET", "/metrics", metrics, "Get metrics for Prometheus", {200: ("text/plain",)}, errors=(401,), callers=()
     ),
 ]
 

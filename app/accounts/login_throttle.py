@@ -67,9 +67,7 @@ class LoginThrottle:
         stats = self._ask(lambda limiter: limiter.get_window_stats(item, *names))
         wait_s = max(1, round(stats.reset_time - time.time() + 0.5))
         return TooManyLogins(
-            "Too many failed attempts.",
-            hint=f"Wait {wait_s} s, then try again.",
-            detail={"retry_after_s": wait_s},
+            "Too many failed attempts.", hint=f"Wait {wait_s} s, then try again.", detail={"retry_after_s": wait_s}
         )
 
     def _ask(self, question: Callable[[MovingWindowRateLimiter], T]) -> T:

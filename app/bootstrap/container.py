@@ -292,10 +292,7 @@ def assemble(settings: Settings, *, middleware: list[Middleware] | None = None) 
     objects = TimedStore(_store(settings))
     ours = (settings.data_dir, settings.work, settings.run, settings.objects, settings.homes)
     sandbox = Sandbox(
-        at_once=settings.checks_at_once,
-        keep_out=ours,
-        libraries=libraries.CHECKS,
-        idle_s=settings.sandbox_idle_s,
+        at_once=settings.checks_at_once, keep_out=ours, libraries=libraries.CHECKS, idle_s=settings.sandbox_idle_s
     )
     store = JobStore(client, record_ttl_s=settings.record_ttl_s, live_log_bytes=settings.live_log_bytes)
     conversion = open_conversion(settings, client, broker, objects, sandbox, store)

@@ -60,9 +60,7 @@ def active_work(of: Capabilities) -> tuple[ActiveWork, ...]:
     """A user is to be removed: counts and cancels their running work."""
     return (
         ActiveWork(
-            "jobs",
-            lambda user: of.conversion.jobs.count_active(user),
-            lambda user: of.conversion.jobs.cancel_all(user),
+            "jobs", lambda user: of.conversion.jobs.count_active(user), lambda user: of.conversion.jobs.cancel_all(user)
         ),
         ActiveWork(
             "training tasks",
@@ -75,9 +73,7 @@ def active_work(of: Capabilities) -> tuple[ActiveWork, ...]:
             lambda user: of.joint.services.delete_all(user, now=now()),
         ),
         ActiveWork(
-            "video jobs",
-            lambda user: of.video.jobs.count(user),
-            lambda user: of.video.jobs.cancel_all(user, now=now()),
+            "video jobs", lambda user: of.video.jobs.count(user), lambda user: of.video.jobs.cancel_all(user, now=now())
         ),
     )
 

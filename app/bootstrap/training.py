@@ -81,8 +81,7 @@ def open_training(
     dashboards = Dashboards(_open_dashboards(settings))
     job_dashboard = JobDashboard(dashboards, environments)
     boards = TaskBoards(
-        tasks,
-        TensorBoards(settings.homes, most=settings.tensorboards_max, idle_s=settings.tensorboard_idle_s),
+        tasks, TensorBoards(settings.homes, most=settings.tensorboards_max, idle_s=settings.tensorboard_idle_s)
     )
     return Training(options, tasks, results, picture, curves, sweeps, dashboards, job_dashboard, boards)
 

@@ -73,12 +73,7 @@ class Demonstrations:
     """May be used by several threads."""
 
     def __init__(
-        self,
-        folder: Path,
-        *,
-        is_offered: bool,
-        run: Path | None = None,
-        announce: Callable[[], None] = lambda: None,
+        self, folder: Path, *, is_offered: bool, run: Path | None = None, announce: Callable[[], None] = lambda: None
     ) -> None:
         """
         Args:

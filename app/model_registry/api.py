@@ -43,7 +43,7 @@ _BODY: OpenApiSchema = {
     "required": True,
     "content": {
         "multipart/form-data": {  # first, for generators of clients take the first one
-            "schema": {"type": "object", "properties": _FIELDS, "required": ["name", "model"]},
+            "schema": {"type": "object", "properties": _FIELDS, "required": ["name", "model"]}
         },
         "application/json": {"schema": schemas.NewModel},
     },

@@ -99,8 +99,7 @@ def set_decoder(
     model: Annotated[
         str,
         typer.Argument(
-            metavar="MODEL",
-            help="An ONNX file, which is changed, or a registered model: NAME, NAME@3 or NAME@TAG.",
+            metavar="MODEL", help="An ONNX file, which is changed, or a registered model: NAME, NAME@3 or NAME@TAG."
         ),
     ],
     decoder: Annotated[Path, typer.Argument(metavar="PYTHON", help="A file with a function decode.")],

@@ -37,14 +37,7 @@ class ModelsClient(ApiClient):
         return self._json("POST", MODELS, json={**body, **_build_versioning(new_version, note)})
 
     def bring(
-        self,
-        name: str,
-        path: Path,
-        *,
-        decoder: str,
-        labels: Sequence[str],
-        new_version: bool = False,
-        note: str = "",
+        self, name: str, path: Path, *, decoder: str, labels: Sequence[str], new_version: bool = False, note: str = ""
     ) -> JsonObject:
         """Register an ONNX from this machine, in constant memory. Arguments as of `service.Models.add_upload`."""
         fields = {"name": name, "decoder": decoder, "labels": "\n".join(labels), **_build_versioning(new_version, note)}

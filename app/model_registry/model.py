@@ -199,8 +199,7 @@ def check_labels(labels: Sequence[str]) -> tuple[str, ...]:
     for index, label in enumerate(stripped):
         if not 0 < len(label) <= MAX_LABEL or not label.isprintable():
             raise BadLabels(
-                f"Label {index} is {label[:MAX_LABEL]!r}.",
-                hint=f"A label has 1 to {MAX_LABEL} printable characters.",
+                f"Label {index} is {label[:MAX_LABEL]!r}.", hint=f"A label has 1 to {MAX_LABEL} printable characters."
             )
     return stripped
 

@@ -165,14 +165,7 @@ class Models:
         self.check_new(user, name, labels, versioning)
         imported = self.imports.receive(user, chunks, weights)
         return self.add_received(
-            user,
-            name,
-            imported,
-            now=now,
-            decoder=decoder,
-            labels=labels,
-            preprocess=preprocess,
-            versioning=versioning,
+            user, name, imported, now=now, decoder=decoder, labels=labels, preprocess=preprocess, versioning=versioning
         )
 
     def add_received(

@@ -173,14 +173,7 @@ def _render_page(
 
 def new(request: Request, fields: NodeForm | None = None, error: ModelmillError | None = None) -> Response:
     require_admin(request)
-    return render(
-        request,
-        "nodes/new.html",
-        area="nodes",
-        form=fields or NodeForm(),
-        sides=list(Side),
-        error=error,
-    )
+    return render(request, "nodes/new.html", area="nodes", form=fields or NodeForm(), sides=list(Side), error=error)
 
 
 @with_form(NodeForm, guard=require_admin)

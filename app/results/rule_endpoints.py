@@ -28,11 +28,7 @@ async def put_rules(request: Request, producer: Producer) -> Response:
 def rule_events(request: Request, producer: Producer) -> Response:
     criteria = query(request, schemas.RuleEventQuery)
     page = results_of(request).rules.events(
-        producer,
-        criteria.chosen(),
-        cursor=criteria.cursor,
-        newest_first=criteria.order == "desc",
-        limit=criteria.limit,
+        producer, criteria.chosen(), cursor=criteria.cursor, newest_first=criteria.order == "desc", limit=criteria.limit
     )
     return json_answer(schemas.rule_events_answer(producer, page))
 

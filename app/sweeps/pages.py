@@ -160,8 +160,7 @@ def _create(request: Request, fields: SweepForm) -> str:
     records = conversion_of(request).jobs.known_several(fields.job, user_of(request))
     if not (records and fields.method and fields.scale):
         raise BadInput(
-            "A sweep needs a job whose model it takes, and at least one setting of each kind.",
-            hint="Tick one of each.",
+            "A sweep needs a job whose model it takes, and at least one setting of each kind.", hint="Tick one of each."
         )
     models = [
         BatchModel(

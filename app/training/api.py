@@ -270,12 +270,7 @@ def convert_result(request: Request, task_id: str, body: schemas.NewConversion) 
 )
 def register_result(request: Request, task_id: str, body: schemas.NewTaskModel) -> Response:
     model = training_of(request).results.register(
-        user_of(request),
-        task_id,
-        artifact=body.artifact,
-        name=body.name,
-        is_next=body.new_version,
-        note=body.note,
+        user_of(request), task_id, artifact=body.artifact, name=body.name, is_next=body.new_version, note=body.note
     )
     answer = responses.task_model(model)
     return json_answer(answer, 201, {"Location": answer.model})

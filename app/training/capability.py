@@ -68,12 +68,7 @@ TRAINING = Capability(
         ),
         NavigationEntry(Area.TRAINING, 30, "Cluster", "/ui/cluster", "cluster", condition=where_there_is("training")),
         NavigationEntry(
-            Area.TRAINING,
-            35,
-            "All tasks",
-            "/ui/admin/tasks",
-            "all-tasks",
-            condition=_administration_is_shown,
+            Area.TRAINING, 35, "All tasks", "/ui/admin/tasks", "all-tasks", condition=_administration_is_shown
         ),
         NavigationEntry(
             Area.TRAINING,

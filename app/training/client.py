@@ -19,12 +19,7 @@ class TrainingClient(ApiClient):
         return self._json("POST", TASKS, content=spec, headers=headers)
 
     def again(
-        self,
-        task_id: str,
-        changes: JsonObject | None = None,
-        *,
-        resume: int | str | None = None,
-        idempotency_key: str,
+        self, task_id: str, changes: JsonObject | None = None, *, resume: int | str | None = None, idempotency_key: str
     ) -> JsonObject:
         """Submits a task again. The record lists the differences in `changes`.
 

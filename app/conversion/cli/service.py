@@ -76,12 +76,7 @@ def _find_only(client: ConversionClient | ArchiveClient, beginning: str, noun: s
 
 
 def download_files(
-    client: ConversionClient | ArchiveClient,
-    record: JsonObject,
-    out: Path,
-    names: list[str] | None,
-    *,
-    as_json: bool,
+    client: ConversionClient | ArchiveClient, record: JsonObject, out: Path, names: list[str] | None, *, as_json: bool
 ) -> None:
     """Download files of a job and print where they are. See `fetch`.
 

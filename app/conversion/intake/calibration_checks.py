@@ -51,9 +51,7 @@ class CalibrationTarget:
 
 
 def target_of(
-    shapes: Sequence[Sequence[int | str | None]],
-    expectation: ExpectedRange,
-    trained_with: Preprocess | None = None,
+    shapes: Sequence[Sequence[int | str | None]], expectation: ExpectedRange, trained_with: Preprocess | None = None
 ) -> CalibrationTarget:
     """Determine the input for which the samples are meant. Only a single input with four axes can take pictures.
 

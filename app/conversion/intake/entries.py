@@ -188,9 +188,7 @@ def _refuse_duplicates(files: Sequence[ArchiveEntry]) -> None:
     name, count = next(iter(Counter(entry.name for entry in files).most_common(1)), ("", 0))
     if count > 1:
         raise BadArchive(
-            f"the zip holds the name {name!r} {count} times",
-            hint="Pack every file once.",
-            detail={"entry": name},
+            f"the zip holds the name {name!r} {count} times", hint="Pack every file once.", detail={"entry": name}
         )
 
 

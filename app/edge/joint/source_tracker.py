@@ -39,10 +39,7 @@ class SourceTracker:
         with self._lock:
             state = self._enter(name, SourceStatus.RUNNING, at)
             self._states[name] = replace(
-                state,
-                last_frame_at=at,
-                frames=state.frames + 1 - is_still,
-                hard=state.hard + is_hard,
+                state, last_frame_at=at, frames=state.frames + 1 - is_still, hard=state.hard + is_hard
             )
             self._ends.pop(name, None)
             self._conclude()

@@ -61,11 +61,7 @@ class TallyCounter:
                 return
             is_fallback = int(outcome.source is Source.EDGE_FALLBACK)
             self._add(
-                now,
-                failed=int(was_sent),
-                kept=int(not was_sent),
-                fallback=is_fallback,
-                bytes_uploaded=outcome.bytes_up,
+                now, failed=int(was_sent), kept=int(not was_sent), fallback=is_fallback, bytes_uploaded=outcome.bytes_up
             )
 
     def snapshot(self, *, breaker: Breaker, last_error: str, at: float) -> Tally:

@@ -55,13 +55,7 @@ class Broadcaster(PacedThread[S]):
             owner: what goes on when there is a problem.
         """
         super().__init__(
-            "broadcast",
-            draw,
-            note,
-            fps=broadcast.fps,
-            most_of_a_core=MOST_OF_A_CORE,
-            again_s=AGAIN_S,
-            owner=owner,
+            "broadcast", draw, note, fps=broadcast.fps, most_of_a_core=MOST_OF_A_CORE, again_s=AGAIN_S, owner=owner
         )
         self._width = broadcast.width
         self._url = f"{server.rstrip('/')}/{quote(broadcast.path or uid)}" if server else ""

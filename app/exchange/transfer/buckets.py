@@ -35,10 +35,7 @@ def fetch(source: Source, folder: Path, access: Access, progress: Progress) -> F
         )
     scheme, _, host = access.s3_endpoint.rpartition("://")
     client = Minio(
-        host,
-        access_key=access.s3_access_key or None,
-        secret_key=access.s3_secret_key or None,
-        secure=scheme != "http",
+        host, access_key=access.s3_access_key or None, secret_key=access.s3_secret_key or None, secure=scheme != "http"
     )
     target = folder / Path(key).name
     try:

@@ -130,8 +130,7 @@ def delete(
     client.delete(namespace, name)
     if wait and not _is_gone(client, namespace, name, timeout):
         typer.echo(
-            f"{namespace}/{name} is still being deleted: a node that is away ends its worker when it is back.",
-            err=True,
+            f"{namespace}/{name} is still being deleted: a node that is away ends its worker when it is back.", err=True
         )
         raise CommandFailed(Exit.FAILED)
     text = f"{namespace}/{name} {'deleted' if wait else 'is being deleted'}"

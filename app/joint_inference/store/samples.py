@@ -25,11 +25,7 @@ def put_sample(conn: Connection, uid: str, sample: Sample, content_type: str, *,
     conn.execute(sa.delete(samples).where(of_service, samples.c.sample_id == sample.id))
     conn.execute(
         sa.insert(samples).values(
-            uid=uid,
-            sample_id=sample.id,
-            at=at,
-            sample=json.dumps(sample.to_json()),
-            content_type=content_type,
+            uid=uid, sample_id=sample.id, at=at, sample=json.dumps(sample.to_json()), content_type=content_type
         )
     )
     newest = sa.select(samples.c.sample_id).where(of_service).order_by(samples.c.at.desc(), samples.c.sample_id.desc())

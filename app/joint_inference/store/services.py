@@ -58,9 +58,7 @@ def add_service(conn: Connection, service: Service, at: str) -> Service:
     try:
         conn.execute(
             sa.insert(services).values(
-                **{**values, **texts, "version": version},
-                state=_get_state(service.status),
-                looked_at=at,
+                **{**values, **texts, "version": version}, state=_get_state(service.status), looked_at=at
             )
         )
     except IntegrityError as error:

@@ -61,10 +61,7 @@ def from_os_error(error: OSError, full: str = FULL) -> StoreFull | StoreRefused 
     """Converts an error of the operating system into a store error."""
     reason = os.strerror(error.errno) if error.errno else str(error)
     if error.errno in _FULL:
-        return StoreFull(
-            f"{full} ({reason}).",
-            hint="Delete old jobs or enlarge the disk, then try again.",
-        )
+        return StoreFull(f"{full} ({reason}).", hint="Delete old jobs or enlarge the disk, then try again.")
     if error.errno in _PLANTED:
         return StoreRefused(f"The object store folder holds something that is not ours ({reason}).")
     return StoreUnavailable(f"The object store folder cannot be used ({reason}).")

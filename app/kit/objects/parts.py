@@ -93,10 +93,7 @@ class _Stream:
             chunk = self._rest or self._next()
             if not chunk:
                 return
-            piece, self._rest = (
-                chunk[: most_bytes - self.last_part_bytes],
-                chunk[most_bytes - self.last_part_bytes :],
-            )
+            piece, self._rest = (chunk[: most_bytes - self.last_part_bytes], chunk[most_bytes - self.last_part_bytes :])
             self.last_part_bytes += len(piece)
             yield piece
 

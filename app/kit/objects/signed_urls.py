@@ -36,14 +36,7 @@ def sign(secret: str, method: str, key: str, expires: int, *, download_name: str
 
 
 def verify(
-    secret: str,
-    method: str,
-    key: str,
-    expires: int | str,
-    signature: str,
-    now: float,
-    *,
-    download_name: str = "",
+    secret: str, method: str, key: str, expires: int | str, signature: str, now: float, *, download_name: str = ""
 ) -> None:
     """Verifies a signed request.
 

@@ -71,10 +71,7 @@ class UnsettledMessages:
         return self.unfinished > 0 or any(outcome.final for outcome in list(self.outcomes))
 
     def work(
-        self,
-        process: Callable[[MessageProxy], None],
-        message: MessageProxy,
-        on_final: Callable[[FinalCall], None],
+        self, process: Callable[[MessageProxy], None], message: MessageProxy, on_final: Callable[[FinalCall], None]
     ) -> None:
         """Processes a message in this thread; the work may leave a final call.
 

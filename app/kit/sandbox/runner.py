@@ -58,12 +58,7 @@ class Sandbox:
     """
 
     def __init__(
-        self,
-        *,
-        at_once: int = 1,
-        keep_out: Sequence[Path] = (),
-        libraries: Sequence[str] = (),
-        idle_s: float = 0.0,
+        self, *, at_once: int = 1, keep_out: Sequence[Path] = (), libraries: Sequence[str] = (), idle_s: float = 0.0
     ) -> None:
         self._idle_s = idle_s
         self._runs = 0

@@ -188,13 +188,7 @@ class Rules:
         stored_since, since = (to_text(now - timedelta(seconds=s)) for s in (PICTURE_WITHIN_S, MOST_LATE_S))
         with self.database.read() as conn:
             events = store.events_without_picture(
-                conn,
-                uid,
-                node=node,
-                source=source,
-                stored_since=stored_since,
-                since=since,
-                limit=PICTURES_AT_ONCE,
+                conn, uid, node=node, source=source, stored_since=stored_since, since=since, limit=PICTURES_AT_ONCE
             )
         for event in events:
             self.media.put(media_key(kind, uid, event.event_id), picture)

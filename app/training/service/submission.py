@@ -221,13 +221,7 @@ class TaskSubmission:
                     raise
         raise AssertionError("the last try returns or raises")
 
-    def _make_new_task(
-        self,
-        user: str,
-        checked: Checked,
-        now: datetime,
-        sweep_id: str,
-    ) -> NewTask:
+    def _make_new_task(self, user: str, checked: Checked, now: datetime, sweep_id: str) -> NewTask:
         spec = checked.spec
         return NewTask(
             task_id=new_task_id(self.options.task_prefix, user, spec.workload.value, now),

@@ -202,13 +202,7 @@ class Tasks:
             return store.events_of(conn, task_id, after=after)
 
     def log(
-        self,
-        user: str,
-        task_id: str,
-        *,
-        attempt_no: int | None = None,
-        tail: int = 2000,
-        lines: LineFilter = ANY_LINE,
+        self, user: str, task_id: str, *, attempt_no: int | None = None, tail: int = 2000, lines: LineFilter = ANY_LINE
     ) -> LogView:
         """The log of an attempt.
 

@@ -170,10 +170,7 @@ def _build_script(spec: TaskSpec, paths: _Paths) -> tuple[str, list[str]]:
 
 
 def _build_verl(
-    spec: TaskSpec,
-    program: Program,
-    paths: _Paths,
-    of_task: Mapping[str, JsonValue],
+    spec: TaskSpec, program: Program, paths: _Paths, of_task: Mapping[str, JsonValue]
 ) -> tuple[str, list[str]]:
     """Runs in the folder of its code, from which Python and Ray's workers then import."""
     folder = paths.real_of("code_path", spec.code_path) if spec.code_path else paths.job

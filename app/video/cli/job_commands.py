@@ -64,9 +64,7 @@ def submit(
     record_h: Annotated[
         float | None,
         typer.Option(
-            "--record",
-            metavar="HOURS",
-            help="Hours of video with detections to keep on the node; see `clip`.",
+            "--record", metavar="HOURS", help="Hours of video with detections to keep on the node; see `clip`."
         ),
     ] = None,
     broadcast: Annotated[

@@ -60,8 +60,7 @@ def follow(
                     raise
             if timeout_s is not None and time.monotonic() - begun_at > timeout_s:
                 raise WaitedEnough(
-                    "the job has not ended within the given time",
-                    hint=f"It goes on; see `modelmill video show {uid}`.",
+                    "the job has not ended within the given time", hint=f"It goes on; see `modelmill video show {uid}`."
                 )
             time.sleep(POLL_S)
     except KeyboardInterrupt:

@@ -79,12 +79,7 @@ def predict(
 
 
 def predict_cuts(
-    *,
-    dag: DagInfo,
-    video_conf: VideoConf,
-    resource_info: ResourceInfo,
-    profile: Sequence[Measured],
-    model_id: int = 0,
+    *, dag: DagInfo, video_conf: VideoConf, resource_info: ResourceInfo, profile: Sequence[Measured], model_id: int = 0
 ) -> list[Prediction]:
     """A prediction for each way to cut the DAG between the host and the cloud, fastest first. A stage runs in the cloud
     only if no later one runs at the host again.

@@ -234,5 +234,5 @@ def _check_counts(spec: StageSpec, kind: StageKind) -> None:
             most = kind.models + kind.more_models
             raise BadStage(
                 f"Model {index} of the stage {spec.name!r} has {len(names)} files; the kind {kind.name} takes "
-                f"{kind.models if most == kind.models else f'{kind.models} to {most}'}.",
+                f"{kind.models if most == kind.models else f'{kind.models} to {most}'}."
             )

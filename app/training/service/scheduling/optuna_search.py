@@ -92,9 +92,7 @@ def goes_on(reports: Sequence[Report], rule: EarlyStop, *, is_lower_better: bool
     optuna = _load_optuna()
     pruner = optuna.pruners.SuccessiveHalvingPruner(rule.min_steps, rule.reduction_factor)
     study = optuna.create_study(
-        sampler=optuna.samplers.RandomSampler(),
-        pruner=pruner,
-        direction="minimize" if is_lower_better else "maximize",
+        sampler=optuna.samplers.RandomSampler(), pruner=pruner, direction="minimize" if is_lower_better else "maximize"
     )
     trials: dict[str, Any] = {}
     does_go_on = True

@@ -73,9 +73,7 @@ SAMPLE = ModelKit(
     },
     (
         Recipe(
-            "face_detection",
-            "face_detection",
-            (("sample_faces_640",), ("sample_faces_320",), ("sample_faces_160",)),
+            "face_detection", "face_detection", (("sample_faces_640",), ("sample_faces_320",), ("sample_faces_160",))
         ),
         Recipe("face_alignment", "face_alignment", (("sample_poses",),)),
     ),

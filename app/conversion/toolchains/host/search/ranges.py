@@ -31,10 +31,7 @@ def range_of(statistics: PartStatistics, method: str) -> Range:
     if method in ("minmax", WIDE_METHOD):
         return low, high
     if method == "mean":
-        return (
-            min(statistics.sum_low / statistics.pictures, 0.0),
-            max(statistics.sum_high / statistics.pictures, 0.0),
-        )
+        return (min(statistics.sum_low / statistics.pictures, 0.0), max(statistics.sum_high / statistics.pictures, 0.0))
     if method == "mse":
         return least_squares(statistics.histogram, low, high)
     if method == "entropy":
