@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
 
@@ -685,8 +686,12 @@ def test_what_is_typed_in_the_other_form_stays(browser: Browser) -> None:
     assert browser.video.jobs.get(USER, job.uid).policy == "profile"
 
 
-def test_a_job_without_a_signal_says_since_when_in_the_list_on_its_page_and_by_the_api(browser: Browser) -> None:
+def test_a_job_without_a_signal_says_since_when_in_the_list_on_its_page_and_by_the_api(
+    browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
     job = browser.running()
+    monkeypatch.setattr("app.video.pages.job._is_live", lambda *_: True)
+    assert "data-live" in browser.get(f"/ui/video/{job.uid}").text
     status = {"flags": ["no_signal"], "silent_s": 60.0, "plan_result": {"delay": {}, "fps": 0.0, "frames": 0}}
     note = "No signal: nothing listens at its host and port. The source is opened again until it is back."
     browser.video.reports.take(
@@ -701,6 +706,7 @@ def test_a_job_without_a_signal_says_since_when_in_the_list_on_its_page_and_by_t
         assert f"no signal since {exact(from_text(since))}" in page
         assert "230 ms" not in page, "the last delay is of another time"
         assert note in page
+    assert "data-live" not in page and "/snapshot?" in page, "a live picture would stay empty"
     shown = browser.get(f"/api/v2/video/jobs/{job.uid}").json()
     assert (shown["flags"], shown["no_signal_since"], shown["delay_s"], shown["fps"]) == (["no_signal"], since, None, 0)
     told = browser.get(f"/user/sync_job_result/{job.uid}").json()
@@ -732,11 +738,21 @@ def test_what_troubles_a_job_is_said_with_where_to_look(browser: Browser) -> Non
 def test_a_job_whose_node_is_silent_is_not_said_to_run(browser: Browser) -> None:
     job = browser.running()
     with browser.container.database.write() as conn:
-        store.change_flags(conn, job, ["offline"], at=to_text(now()))
+        store.change_flags(conn, job, ["no_signal", "offline"], at=to_text(now()))
+        store.change(conn, job.uid, reason="No signal: it is gone. The source is opened again until it is back.")
     for path in ("/ui/video", f"/ui/video/{job.uid}"):
         page = text_of(browser.get(path).text)
         assert "last known: Running" in page and "node offline" in page
-    assert "nobody knows what the job does" in page
+    assert "Nobody knows what the job does." in page and "Start the agent on that node" in page
+    assert "last seen" in page and "opened again" not in page, "that is not known now"
+
+
+def test_a_node_that_does_not_respond_says_what_to_do(browser: Browser) -> None:
+    video_nodes(browser.container.nodes, now=now())
+    assert "does not respond" not in browser.get(f"/ui/nodes/{EDGE}").text
+    video_nodes(browser.container.nodes, now=now() - timedelta(hours=1))
+    page = text_of(browser.get(f"/ui/nodes/{EDGE}").text)
+    assert "The node does not respond" in page and "Start the agent on that node" in page and "last seen" in page
 
 
 def test_the_broadcast_of_a_job_is_on_its_page_in_the_list_by_the_api_and_in_the_form(browser: Browser) -> None:

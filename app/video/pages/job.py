@@ -25,7 +25,7 @@ from app.results.newest_picture import newest_picture
 from app.results.store import RuleEventFilter
 from app.video.access import video_of
 from app.video.errors import NoPicture
-from app.video.model.job import JobState, VideoJob
+from app.video.model.job import NO_SIGNAL, JobState, VideoJob
 from app.video.model.plan import Plan
 from app.video.pages import dag_layout, decision_views, view_models
 from app.video.pages.decision_views import DecisionView, PlanChange
@@ -96,7 +96,8 @@ def body_of(request: Request, job: VideoJob, at: datetime) -> TemplateContext:
     log = video.jobs.decisions(user, job.uid, limit=READ_DECISIONS)
     decisions = decision_views.decisions_of(log)[:SHOWN_DECISIONS]
     marks = marks_of(series, decisions)
-    is_live = job.state is not JobState.DONE and not view.measures and _is_live(request, job, at)
+    is_running = job.state is not JobState.DONE and not view.measures and NO_SIGNAL not in job.flags
+    is_live = is_running and _is_live(request, job, at)
     return {
         "view": view,
         "job": job,
