@@ -301,8 +301,13 @@ class Models:
         self.storage.remove_tag(user, name, tag)
 
     def remove(self, user: str, name: str) -> None:
-        """Removes a model with all its versions, or for `name@3` this version. Files are deleted if no other model has
-        them.
+        """Removes a model with all its versions, or for `name@3` this version, if `require_unused` allows it. Files are
+        deleted if no other model has them."""
+        self.require_unused(user, name)
+        self.storage.remove(user, name)
+
+    def require_unused(self, user: str, name: str) -> None:
+        """Checks that a model or version can be removed.
 
         Raises:
             ModelNotFound: The user has none of this name.
@@ -310,17 +315,14 @@ class Models:
         """
         model = self.get(user, name)
         all_versions, tags = self.storage.versions(user, model.name)
-        if name == model.name:
-            gone = all_versions
-        else:
-            gone = [model]
+        gone = all_versions if name == model.name else [model]
+        if name != model.name:
             refuse_tagged(model, tags)
         numbers = {each.version for each in gone}
         tagged = (f"{model.name}{AT}{tag}" for tag, version in tags.items() if version in numbers)
         newest = {model.name} if all_versions[0].version in numbers else set[str]()
         names = frozenset({*(each.pin for each in gone), *tagged, *newest})
         self._refuse_used(user, model.name, names, name, frozenset(each.card.sha256 for each in gone))
-        self.storage.remove(user, name)
 
     def _refuse_used(
         self, user: str, model: str, names: frozenset[str], name: str, files: frozenset[str] = frozenset()

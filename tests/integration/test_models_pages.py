@@ -198,10 +198,15 @@ def test_names_are_searched_and_paged(web: httpx.Client) -> None:
     assert "<h1>m & 07</h1>" in page(web, NAMED, name="m & 07")
 
 
-def test_to_delete_is_asked_first_and_its_users_are_not_stopped(web: httpx.Client) -> None:
+def test_to_delete_is_asked_first_and_refused_there_while_something_uses_it(web: httpx.Client) -> None:
     bring(web, small_model(), name="m")
     question = page(web, DELETE, name="m")
-    assert "Services that use it are not stopped." in question
+    assert "Nothing uses it now." in question and "Delete the model</button>" in question
+    assert web.post(f"{LIST}/tag", data={"name": "m", "tag": "stable", "version": "1"}).status_code == 303
+    bring(web, vector_model(), name="m", new_version="on")
+    refused = page(web, DELETE, name="m@1")
+    assert "stable" in refused and "Delete the model</button>" not in refused and ">Back</a>" in refused
+    assert "Delete the model</button>" in page(web, DELETE, name="m@2")
     assert page(web, NAMED, name="m")
     answer = web.post(DELETE, data={"name": "m"})
     assert (answer.status_code, answer.headers["location"]) == (303, f"{LIST}?note=deleted")

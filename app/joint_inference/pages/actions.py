@@ -11,7 +11,7 @@ from starlette.routing import Route
 
 from app.joint_inference.access import joint_of
 from app.joint_inference.documents import MAX_BYTES, parse_document
-from app.joint_inference.errors import InvalidResource, NoSuchRollout, ServiceChanged
+from app.joint_inference.errors import NoSuchRollout, ServiceChanged
 from app.joint_inference.model.resource import Service
 from app.joint_inference.pages.new import text_problems
 from app.joint_inference.pages.service import service_of
@@ -50,10 +50,8 @@ def change(request: Request, sent: Mapping[str, str]) -> Response:
         shown["left_out"] = warnings_of(resource)
         fit = validate(resource, namespace=service.namespace)
         joint_of(request).services.replace(user_of(request), service.namespace, service.name, fit, now=now())
-    except InvalidResource as error:
-        return _edit_page(request, service, text, status=error.status, problem=text_problems(error)[""], **shown)
     except ModelmillError as error:
-        return _edit_page(request, service, text, status=error.status, problem=error, **shown)
+        return _edit_page(request, service, text, status=error.status, problem=text_problems(error)[""], **shown)
     return see_other(url_of(service.namespace, service.name, "?note=changed"))
 
 

@@ -65,7 +65,7 @@ def problems_of_text(error: ModelmillError, *, at: str, problem: str) -> Problem
         problem: the key of the sentence.
     """
     listed = [f"{entry[at]}: {entry[problem]}" for entry in error.detail.get("problems", ())]
-    return {"": "\n".join(listed) or error.text}
+    return {"": "\n".join(listed) or error}
 
 
 def with_retry(response: Response, draft: AnyDraft) -> Response:

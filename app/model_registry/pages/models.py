@@ -21,6 +21,7 @@ from app.kit.web.page_actions import with_form
 from app.kit.web.strict import TEXT
 from app.kit.web.templates import render
 from app.model_registry.access import models_of
+from app.model_registry.errors import ModelInUse
 from app.model_registry.model import Model, build_shared_name
 from app.model_registry.schemas import MAX_CURSOR, MAX_PIN
 
@@ -98,8 +99,12 @@ def ask_delete(request: Request) -> Response:
     models, user, name = models_of(request), user_of(request), query(request, NamedPageQuery).name
     model = models.get(user, name)
     versions, _ = models.versions(user, model.name)
-    is_whole = name == model.name or len(versions) == 1
-    return render(request, "models/delete.html", area=AREA, model=model, is_whole=is_whole, versions=len(versions))
+    refusal, facts = None, {"is_whole": name == model.name or len(versions) == 1, "versions": len(versions)}
+    try:
+        models.require_unused(user, name)
+    except ModelInUse as error:
+        refusal = error
+    return render(request, "models/delete.html", area=AREA, model=model, refusal=refusal, **facts)
 
 
 @with_form(NamedForm)

@@ -96,8 +96,7 @@ def body_of(request: Request, job: VideoJob, at: datetime) -> TemplateContext:
     log = video.jobs.decisions(user, job.uid, limit=READ_DECISIONS)
     decisions = decision_views.decisions_of(log)[:SHOWN_DECISIONS]
     marks = marks_of(series, decisions)
-    is_running = job.state is not JobState.DONE and not view.measures and NO_SIGNAL not in job.flags
-    is_live = is_running and _is_live(request, job, at)
+    is_live = not (view.is_over or view.measures or NO_SIGNAL in job.flags) and _is_live(request, job, at)
     return {
         "view": view,
         "job": job,
@@ -226,9 +225,8 @@ def fps_plot(points: Sequence[SeriesPoint], source_fps: float | None, marks: Mar
     """What was processed and what was planned: at most what the source gives, and nothing while that is not known."""
 
     def read_planned(point: SeriesPoint) -> float | None:
-        if not point.plan or source_fps is None:
-            return None
-        return within_source(Plan.from_json(point.plan).video_conf, {"fps": source_fps}).processed_fps
+        conf = Plan.from_json(point.plan).video_conf if point.plan and source_fps else None
+        return within_source(conf, {"fps": source_fps}).processed_fps if conf else None
 
     rates = {"wanted": over_time(points, read_planned), "fps": over_time(points, _make_reader("fps"))}
     if not values_of([rates["fps"]]):

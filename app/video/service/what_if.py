@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, cast
 
@@ -95,9 +96,7 @@ def _find_job(jobs: Jobs, user: str, question: Mapping[str, Any], now: datetime)
         return jobs.get(user, _READER.text(question["job_uid"], "job_uid"))
     node, video_id = (_READER.text(question.get(key), key) for key in ("node", "video_id"))
     video = jobs.resources.video_of(user, node, video_id, now)
-    output = source_facts(video.videos[video_id])
     dag = read_dag(question.get("dag"))
     stages = jobs.catalogue.resolve(user, dag, now=now)
-    return VideoJob(
-        "", user, video.node, video_id, dag, stages, Constraint(), "", RestartPolicy.NEVER, "", generator_output=output
-    )
+    job = VideoJob("", user, video.node, video_id, dag, stages, Constraint(), "", RestartPolicy.NEVER, "")
+    return replace(job, generator_output=source_facts(video.videos[video_id]))
