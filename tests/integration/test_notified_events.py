@@ -98,6 +98,15 @@ def test_a_video_job_in_trouble_is_told_when_it_begins_and_when_it_is_over(told:
     assert {data["name"] for _, data in messages(told)} == {"gate"}
 
 
+def test_a_video_job_without_a_signal_is_told_with_the_cause(told: Container) -> None:
+    job = running_video(told.video, "ada", now=now())
+    note = "No signal: the connection was lost. The source is opened again until it is back."
+    report = {"job_uid": job.uid, "seq": 101, "results": [], "flags": ["no_signal"], "note": note, "silent_s": 1.0}
+    told.video.reports.take(report, node="edge0", now=now())
+    ((kind, data),) = messages(told)
+    assert (kind, data["flags"], data["reason"]) == ("video.alert", ["no_signal"], note)
+
+
 def test_what_was_undone_is_not_told_and_the_same_is_told_once(told: Container) -> None:
     with pytest.raises(RuntimeError), told.database.write() as conn:
         publish(conn, failed_job())

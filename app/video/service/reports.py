@@ -139,8 +139,9 @@ class Reports:
         store.change(conn, job.uid, **columns)
         if report.flags is not None:
             trouble = _sink_trouble(conn, job, at)
-            store.change_flags(conn, job, {*report.flags, *(NODE_FLAGS & set(job.flags)), *trouble}, at=at)
             reason = _find_silence(report, job.reason if NO_SIGNAL in report.flags else "")
+            flags = {*report.flags, *(NODE_FLAGS & set(job.flags)), *trouble}
+            store.change_flags(conn, job, flags, at=at, reason=reason if NO_SIGNAL in flags else "")
             if reason != job.reason and (reason or job.reason.startswith(SILENCE)):
                 store.change(conn, job.uid, reason=reason)
         store.put_measurements(conn, report.profile)

@@ -105,16 +105,17 @@ def enter(
         publish(conn, _notification_of(stored.job, "video.ended", at, facts))
 
 
-def change_flags(conn: Connection, job: VideoJob, flags: Collection[str], *, at: str) -> None:
+def change_flags(conn: Connection, job: VideoJob, flags: Collection[str], *, at: str, reason: str = "") -> None:
     """Set what a job is flagged with; its user is told when the first flag comes, and when the last one goes.
 
     Args:
         flags: all of them.
         at: now, text in ISO 8601.
+        reason: a sentence for the user; empty: the flags.
     """
     change(conn, job.uid, flags=sorted(flags))
     if flags and not job.flags:
-        facts = {"flags": sorted(flags), "reason": ", ".join(sorted(flags))}
+        facts = {"flags": sorted(flags), "reason": reason or ", ".join(sorted(flags))}
         publish(conn, _notification_of(job, "video.alert", at, facts))
     elif job.flags and not flags:
         publish(conn, _notification_of(job, "video.clear", at, {"flags": []}))
