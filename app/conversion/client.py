@@ -174,6 +174,11 @@ class ArchiveClient(ApiClient):
         with command_errors():
             self._make_job(job_id).delete()
 
+    def convert_again(self, job_id: str) -> JsonObject:
+        """The new job."""
+        with command_errors():
+            return self._make_job(job_id).convert_again().record
+
     def _make_job(self, job_id: str) -> ArchivedJob:
         """By its id alone, as ConversionClient has it."""
         return ArchivedJob(self._client.transport, {"job": {"job_id": job_id}, "is_kept": False})

@@ -5,7 +5,6 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
-from app.kit.clock import now
 from app.kit.web.auth import user_of
 from app.kit.web.http import json_answer
 from app.kit.web.operations import Operations
@@ -26,8 +25,8 @@ OPERATIONS = Operations({"sweep_id": {"type": "string", "pattern": "^[0-9a-f]{32
 def create_sweep(request: Request, body: schemas.NewSweep) -> Response:
     models, variants = body.parts()
     sweeps, user = sweeps_of(request), user_of(request)
-    view = sweeps.add(user, models, variants, name=body.name, tags=tuple(body.tags), now=now(), no_cache=body.no_cache)
-    return json_answer(schemas.sweep_answer(view), 201, {"Location": f"{SWEEPS}/{view.sweep.sweep_id}"})
+    sweep_id = sweeps.begin(user, models, variants, name=body.name, tags=body.tags, no_cache=body.no_cache)
+    return json_answer(schemas.sweep_answer(sweeps.view(user, sweep_id)), 201, {"Location": f"{SWEEPS}/{sweep_id}"})
 
 
 @OPERATIONS.get(SWEEPS, "List my sweeps, newest first", schemas.SweepsAnswer)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from uuid import uuid4
 
 from pydantic import ValidationError
@@ -63,7 +62,7 @@ class Sweeps:
         self.conversion = conversion
         self.wake = wake
 
-    def add(
+    def begin(
         self,
         owner: str,
         models: Sequence[BatchModel],
@@ -71,10 +70,10 @@ class Sweeps:
         *,
         name: str,
         tags: tuple[str, ...],
-        now: datetime,
         no_cache: bool = False,
-    ) -> SweepView:
-        """Starts a sweep of every model with every variant. Nothing is created unless all of them are valid options.
+    ) -> str:
+        """Starts a sweep of every model with every variant, and returns its id. Nothing is created unless all of them
+        are valid options.
 
         Args:
             models: uploads, each with the options that all its jobs have.
@@ -91,7 +90,7 @@ class Sweeps:
                 f"{len(models)} models with {len(variants)} sets of options are {len(models) * len(variants)} jobs.",
                 hint=f"One sweep may have {MOST_JOBS}.",
             )
-        sweep = Sweep(uuid4().hex, owner, name, tags, to_text(now), no_cache)
+        sweep = Sweep(uuid4().hex, owner, name, tags, to_text(now()), no_cache)
         pairs = [(model, variant) for model in _name_apart(models) for variant in variants]
         entries = [
             Entry(
@@ -111,21 +110,7 @@ class Sweeps:
                 raise TooManySweeps(f"You have {MOST_SWEEPS} sweeps.", hint="Delete one that is not needed any more.")
             store.add(conn, sweep, entries)
         self.wake()
-        return SweepView(sweep, tuple(_row_of(entry, None) for entry in entries))
-
-    def begin(
-        self,
-        owner: str,
-        models: Sequence[BatchModel],
-        variants: Sequence[Variant],
-        *,
-        name: str,
-        tags: tuple[str, ...],
-        no_cache: bool = False,
-    ) -> str:
-        """See `Batches.begin`."""
-        view = self.add(owner, models, variants, name=name, tags=tags, now=now(), no_cache=no_cache)
-        return view.sweep.sweep_id
+        return sweep.sweep_id
 
     def page(
         self, owner: str, *, cursor: str | None = None, limit: int

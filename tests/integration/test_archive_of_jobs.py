@@ -126,6 +126,14 @@ def test_the_command_line_lists_downloads_keeps_rebuilds_and_deletes(
         assert "survivor" in survivor.api.http.get(client.archived(survivor.job_id).share(days=1)).text
     say("pack", short, "-o", str(tmp_path / "pack.zip"), *url)
     assert zipfile.ZipFile(tmp_path / "pack.zip").read("out.nef") == survivor.nef
+    again = json.loads(say("archive", "convert", short, "--json", *url))["job_id"]
+    assert again != survivor.job_id and survivor.api.job(again)["name"] == "survivor"
+    until(lambda: has_ended(survivor.api.job(again)))
+    assert survivor.api.http.delete(f"/jobs/{again}").status_code == 204
+    assert "is submitted." in say("archive", "convert", short, *url)
+    (last,) = survivor.api.http.get("/jobs").json()["jobs"]
+    until(lambda: has_ended(survivor.api.job(last["job_id"])))
+    assert survivor.api.http.delete(f"/jobs/{last['job_id']}").status_code == 204
     assert "is kept." in say("archive", "keep", short, *url)
     assert json.loads(say("archive", "keep", short, "--json", *url)) == {"job_id": survivor.job_id, "is_kept": True}
     data_dir = str(Path(survivor.deployment.env["MODELMILL_DATA_DIR"]))

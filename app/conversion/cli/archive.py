@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 commands = ServiceCommands(
     "app.conversion.client:ArchiveClient",
-    help="The archive of completed jobs, including those from before a restart: list, show, download, keep, delete.",
+    help="The archive of completed jobs, including those from before a restart: list, show, download, convert again, "
+    "keep, delete.",
 )
 
 
@@ -100,6 +101,14 @@ def keep(
     job_id = find_archived_id(client, job)
     kept = client.keep(job_id, is_kept=not off)
     print_record(kept, f"Job {job_id} is kept{' no longer' if off else ''}.", as_json=as_json)
+
+
+@commands.command()
+def convert(client: ArchiveClient, job: JobId, as_json: AsJson = False) -> None:
+    """Convert the inputs of a completed job again, as a new job."""
+    record = client.convert_again(find_archived_id(client, job))
+    text = f"Job {record['job_id']} is submitted. `modelmill jobs show {record['job_id']}` shows how it goes."
+    print_record(record, text, as_json=as_json)
 
 
 @commands.command("rm")
