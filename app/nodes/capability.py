@@ -22,6 +22,6 @@ NODES = Capability(
     commands=command_group("nodes", "app.nodes.cli"),
     actors=("actors.nodes",),
     navigation=(NavigationEntry(Area.EDGE, 40, "Nodes", "/ui/nodes", "nodes", is_searched=True),),
-    tables=("app.nodes.store",),
+    tables=("app.nodes.store", "app.nodes.certificate_store"),
     migrations=Path(__file__).parent / "migrations",
 )

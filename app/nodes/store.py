@@ -58,16 +58,6 @@ order_numbers = sa.Table(
     sqlite_autoincrement=True,
 )
 """The source of the numbers of orders: each is used only once, also if orders are deleted."""
-certificates = sa.Table(
-    "node_certificates",
-    metadata,
-    sa.Column("serial", sa.String(40), primary_key=True),
-    sa.Column("node", NODE, nullable=False),
-    sa.Column("expires_at", TIME, nullable=False),
-    sa.Column("revoked_at", TIME),
-    sa.Index("ix_node_certificates_node", "node"),
-)
-"""The certificates that were issued to nodes and have not expired. `serial`: in hexadecimal digits."""
 
 _IN_TURN = (orders.c.kind, orders.c.uid, orders.c.node, orders.c.part)
 """The order in which several rows are locked, so that no two transactions wait for each other."""
@@ -248,35 +238,6 @@ def contents_on(conn: Connection, node: str) -> list[Mapping[str, Any]]:
     return [
         json.loads(text) for text in conn.execute(sa.select(orders.c.content).where(orders.c.node == node)).scalars()
     ]
-
-
-# --- certificates -----------------------------------------------------------------------------------
-def add_certificate(conn: Connection, serial: str, node: str, expires_at: str) -> None:
-    """Records an issued certificate.
-
-    Args:
-        conn: the caller's transaction.
-        serial: in hexadecimal digits.
-        node: the node of the certificate.
-        expires_at: when it may be forgotten.
-    """
-    conn.execute(sa.insert(certificates).values(serial=serial, node=node, expires_at=expires_at))
-
-
-def revoke_certificates(conn: Connection, node: str, at: str) -> None:
-    """Revokes all certificates of this node."""
-    is_valid = (certificates.c.node == node) & certificates.c.revoked_at.is_(None)
-    conn.execute(sa.update(certificates).where(is_valid).values(revoked_at=at))
-
-
-def list_revoked_certificates(conn: Connection) -> list[tuple[str, str]]:
-    """Returns the serial of each revoked certificate, and when it was revoked."""
-    query = sa.select(certificates.c.serial, certificates.c.revoked_at).where(certificates.c.revoked_at.is_not(None))
-    return [(row.serial, row.revoked_at) for row in conn.execute(query)]
-
-
-def forget_certificates(conn: Connection, *, expired_at: str) -> None:
-    conn.execute(sa.delete(certificates).where(certificates.c.expires_at < expired_at))
 
 
 def _node_from_row(row: Any) -> Node:

@@ -24,7 +24,8 @@ from app.edge.joint.joint import JointInference
 from app.edge.joint.outcome import SampleOutcome
 from app.edge.joint.work import Work
 from app.edge.work_file import VARIABLE
-from app.inference.predictor import Predictor, open_predictor
+from app.inference.predictor import Predictor
+from app.inference.predictor_factory import open_predictor
 from app.joint_inference.hard_examples import make
 from app.joint_inference.model.content import BigModel, OrderContent
 from app.joint_inference.model.resource import API_VERSION, KIND, Role

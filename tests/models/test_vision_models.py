@@ -15,7 +15,8 @@ from app.inference.errors import ModelUnusable
 from app.inference.model_card import Format, ModelCard
 from app.inference.picture_codec import decode, encode
 from app.inference.prediction import Box, Decoder, Prediction, PredictorOptions
-from app.inference.predictor import Predictor, open_predictor
+from app.inference.predictor import Predictor
+from app.inference.predictor_factory import open_predictor
 from app.inference.sources import Frame, open_source
 from tests.harness.models.converted import converted_faces
 from tests.harness.paths import SHARED_DATA

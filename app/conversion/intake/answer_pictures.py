@@ -21,7 +21,8 @@ from app.inference.errors import InferenceFailed, ModelUnusable
 from app.inference.model_card import Format, ModelCard
 from app.inference.picture_codec import DECODER_ERRORS, MAX_PIXELS
 from app.inference.prediction import ExecutionProvider, Prediction, PredictorOptions, details_of
-from app.inference.predictor import Predictor, open_predictor
+from app.inference.predictor import Predictor
+from app.inference.predictor_factory import open_predictor
 from app.kit.errors import ModelmillError
 
 SHOWN_SIDE = 960

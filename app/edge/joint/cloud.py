@@ -20,7 +20,8 @@ from app.edge.joint.reporter import StatusReporter
 from app.edge.joint.request_pictures import MAX_PICTURE_BYTES, MAX_TEXT_BYTES, picture_of, shape_of
 from app.edge.joint.work import Work, model_of
 from app.edge.worker_server import HANDLERS, HINT, check_bearer, json_of, listen, serve
-from app.inference.predictor import Predictor, open_predictor
+from app.inference.predictor import Predictor
+from app.inference.predictor_factory import open_predictor
 from app.joint_inference.worker_options import cloud_options
 from app.kit.clock import ms_since
 from app.kit.errors import BadRequest, TooMany

@@ -29,7 +29,7 @@ from app.edge.joint.upload_policy import UploadBudget
 from app.edge.joint.uploads import CloudLink, UploadResult, Uploads
 from app.edge.joint.work import Work, model_of
 from app.inference.prediction import Picture, Prediction
-from app.inference.predictor import open_predictor
+from app.inference.predictor_factory import open_predictor
 from app.inference.region import Crop
 from app.joint_inference.hard_examples import HardExampleAlgorithm, Verdict
 from app.joint_inference.model.content import BigModel

@@ -20,7 +20,7 @@ from app.kit.network.tls import AUTHORITIES, CERTIFICATE, DOMAIN, KEY, Credentia
 from app.kit.signatures.certificates import BadCertificate, CertificateAuthority, new_request
 from app.kit.sql import Database
 from app.kit.sql.errors import SecretKeyNotSet
-from app.nodes import store
+from app.nodes import certificate_store
 
 LIFETIME = timedelta(days=30)
 BEFORE = timedelta(minutes=5)
@@ -81,24 +81,25 @@ class Certificates:
         except BadCertificate as error:
             raise BadCertificateRequest(f"A certificate cannot be issued: {error}.") from error
         with self.database.write() as conn:
-            store.forget_certificates(conn, expired_at=to_text(now))
-            store.add_certificate(conn, f"{serial:x}", node, to_text(until))
+            certificate_store.forget(conn, expired_at=to_text(now))
+            certificate_store.add(conn, f"{serial:x}", node, to_text(until))
         return IssuedCertificate(pem, to_text(until))
 
     def authorities(self) -> str:
         """The authority's own certificate and its list of revoked ones, PEM; the same text until one is revoked."""
         with self.database.read() as conn:
-            revoked = [(int(serial, 16), from_text(at)) for serial, at in store.list_revoked_certificates(conn)]
+            revoked = [(int(serial, 16), from_text(at)) for serial, at in certificate_store.list_revoked(conn)]
         return self._authority.certificate + self._authority.revocations(revoked)
 
     def revoke(self, conn: Connection, node: str, *, now: datetime) -> None:
         """All of a node, in the caller's transaction. A list of revocations has a time in whole seconds, by which its
         readers know that it is a newer one."""
         latest = max(
-            [from_text(at) for _, at in store.list_revoked_certificates(conn)], default=now - timedelta(seconds=1)
+            [from_text(at) for _, at in certificate_store.list_revoked(conn)],
+            default=now - timedelta(seconds=1),
         )
         at = max(now.replace(microsecond=0), latest + timedelta(seconds=1))
-        store.revoke_certificates(conn, node, to_text(at))
+        certificate_store.revoke(conn, node, to_text(at))
 
     def own_context(self, *, now: datetime) -> ssl.SSLContext:
         """With which the web server calls nodes: its own certificate, which is renewed in time and kept in memory."""

@@ -12,7 +12,7 @@ from functools import cache
 import pytest
 
 from app.inference.prediction import Prediction
-from app.inference.predictor import open_predictor
+from app.inference.predictor_factory import open_predictor
 from app.joint_inference.hard_examples import make
 from tests.harness.joint.data_sets import Case, Side, digits, mixed
 from tests.harness.paths import REPOSITORY, SHARED_DATA

@@ -11,19 +11,15 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
-from app.edge.circuit_breaker import CircuitBreaker
 from app.edge.video.stage_host.child_messages import CallRequest, FieldPictures, OpenRequest, RunAnswer, RunRequest
-from app.edge.video.stage_host.errors import StageDied, StageHung, StagePaused
+from app.edge.video.stage_host.errors import StageDied, StageHung
 from app.edge.video.stage_host.fair_queue import FairQueue
 from app.edge.video.stage_host.served_stages import StageVariant
+from app.edge.video.stage_host.stage_breakers import StageBreakers
 from app.edge.video.stage_host.worker import OPEN_S, ChildProcess, ChildReply, error_of
 from app.inference.prediction import Picture
 from app.kit.errors import ModelmillError
 
-ENDED_MOST = 3
-"""Processes in a row that a stage may end before it is paused."""
-PAUSE_S = 30.0
-"""Seconds of that pause."""
 LOOK_AHEAD_S, AHEAD_S = 0.02, OPEN_S
 """Seconds between two looks whether a stage is open ahead, and for which it may be opened."""
 logger = logging.getLogger(__name__)
@@ -60,33 +56,6 @@ class StageTask:
 
 
 _Entry = tuple[StageTask, asyncio.Future[StageResult]]
-
-
-class StageBreakers:
-    """Pauses a stage that repeatedly ends the processes in which it runs. By a stage's key."""
-
-    def __init__(self, *, errors: int = ENDED_MOST, pause_s: float = PAUSE_S) -> None:
-        self._errors, self._pause_s = errors, pause_s
-        self._breakers: dict[str, CircuitBreaker] = {}
-
-    def check(self, key: str, now: float) -> None:
-        """Checks that the stage may be called.
-
-        Raises:
-            StagePaused: It is paused.
-        """
-        breaker = self._breakers.get(key)
-        if breaker is not None and (left_s := breaker.left_s(now)) > 0:
-            raise StagePaused(
-                f"The stage {key} has ended {breaker.failures} processes in a row and rests for {left_s:.0f} s more.",
-                hint="Its log says why. A frame may take timeout_s, a parameter of the stage.",
-            )
-
-    def failed(self, key: str, now: float) -> None:
-        self._breakers.setdefault(key, CircuitBreaker(errors=self._errors, pause_s=self._pause_s)).failed(now)
-
-    def succeeded(self, key: str) -> None:
-        self._breakers.pop(key, None)
 
 
 class StagePool:

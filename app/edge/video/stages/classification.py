@@ -11,7 +11,7 @@ from app.edge.video.stages.base import ModelFile, picture_of
 from app.edge.video.stages.parameters import OF_MODELS, number, predictor_options
 from app.inference.errors import ModelUnusable
 from app.inference.prediction import Decoder, Picture, Prediction
-from app.inference.predictor import open_predictor
+from app.inference.predictor_factory import open_predictor
 from app.kit.errors import ModelmillError
 from app.video.model.kinds import StageKind, Type
 

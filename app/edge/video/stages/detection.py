@@ -13,7 +13,8 @@ from app.inference.annotations import draw as draw_boxes
 from app.inference.decoders.class_names import FACE
 from app.inference.polygons import polygons_of
 from app.inference.prediction import Box, Decoder, Picture, details_of
-from app.inference.predictor import Predictor, open_predictor
+from app.inference.predictor import Predictor
+from app.inference.predictor_factory import open_predictor
 from app.inference.region import Crop
 from app.kit.errors import ModelmillError
 from app.kit.text.json_values import JsonObject

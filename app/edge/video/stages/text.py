@@ -15,7 +15,7 @@ from app.inference.annotations import draw as draw_boxes
 from app.inference.errors import ModelUnusable
 from app.inference.polygons import polygons_of
 from app.inference.prediction import Decoder, Picture
-from app.inference.predictor import open_predictor
+from app.inference.predictor_factory import open_predictor
 from app.kit.errors import BadRequest
 from app.video.model.kinds import Metric, StageKind, Type
 

@@ -14,7 +14,7 @@ import pytest
 from app.inference.errors import InferenceFailed
 from app.inference.model_card import Format, ModelCard
 from app.inference.prediction import BatchOptions, PredictorOptions
-from app.inference.predictor import open_predictor
+from app.inference.predictor_factory import open_predictor
 from app.inference.runtimes.base import Array, Runtime
 from app.inference.runtimes.host import open_onnx
 from app.inference.runtimes.micro_batches import BatchingRuntime, answers_alike

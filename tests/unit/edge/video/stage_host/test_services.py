@@ -13,9 +13,7 @@ import pytest
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
-from app.edge.video.stage_host.errors import StagePaused
 from app.edge.video.stage_host.http_server import BearerGuard, with_pictures
-from app.edge.video.stage_host.pool import StageBreakers
 from app.edge.video.stage_host.served_stages import ServedStages
 from app.edge.video.work import ServicesWork
 from app.edge.work_file import VARIABLE, WorkMissing, path_from_environment
@@ -157,27 +155,6 @@ def test_pictures_may_have_any_name_that_the_kind_gives_them() -> None:
 def test_what_does_not_fit_the_kind_is_told(call: Call, message: str) -> None:
     with pytest.raises(BadRequest, match=message):
         with_pictures(call, KIND)
-
-
-def test_a_stage_rests_after_three_ends_in_a_row_and_is_then_on_trial() -> None:
-    breakers = StageBreakers(errors=3, pause_s=30)
-    for moment in (0, 1):
-        breakers.failed("a", moment)
-    breakers.succeeded("a")
-    for moment in (2, 3, 4):
-        breakers.check("a", moment)
-        breakers.failed("a", moment)
-    with pytest.raises(StagePaused, match="3 processes in a row and rests for 20 s"):
-        breakers.check("a", 14)
-    breakers.check("b", 14)
-    breakers.check("a", 34)
-    breakers.failed("a", 35)
-    with pytest.raises(StagePaused):
-        breakers.check("a", 36)
-    breakers.check("a", 65)
-    breakers.succeeded("a")
-    breakers.failed("a", 66)
-    breakers.check("a", 66)
 
 
 @pytest.mark.parametrize(
