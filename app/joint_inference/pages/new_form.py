@@ -112,7 +112,7 @@ def problems_of(error: ModelmillError) -> Problems:
         field = next((name for place, name in FIELD_OF.items() if path == place or path.startswith(f"{place}[")), "")
         text = message if field else f"{path}: {message}"
         problems[field] = f"{problems[field]}\n{text}" if field in problems else text
-    return problems or {"": error.text}
+    return problems or {"": error}
 
 
 def values_of(resource: Any) -> Values | None:

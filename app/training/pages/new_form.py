@@ -162,7 +162,7 @@ def problems_of(error: ModelmillError) -> Problems:
         text = problem["problem"] if field in (at, "convert.images") else f"{at}: {problem['problem']}"
         problems.setdefault(field, text)
     if not problems:
-        problems[""] = error.text
+        problems[""] = error
     return problems
 
 
