@@ -185,14 +185,17 @@ class _Probe:
         threads: int,
         floors: Sequence[float],
     ) -> None:
-        self._threads, self._floors = threads, floors
+        self._threads = threads
         self._session = suffix.open()
         self._names = [output.name for output in self._session.get_outputs()]
         before = open_session(bytes_with_outputs(model, suffix.inputs), threads)
         known = {value.name for value in model.graph.input}
         self._live = [self._collect_inputs(before, suffix, sample, known) for sample in samples]
         self._off = {key: value for tensor in suffix.activations for key, value in off(tensor, limits[tensor]).items()}
-        self._expected = self._run({}, 0, len(self._live))
+        self._references = [
+            [_Reference.of(output, floor) for output, floor in zip(outputs, floors, strict=True)]
+            for outputs in self._run({}, 0, len(self._live))
+        ]
 
     def _collect_inputs(self, before: Any, suffix: Suffix, sample: SampleArrays, known: set[str]) -> dict[str, Array]:
         inner = [name for name in suffix.inputs if name not in known]
@@ -210,18 +213,17 @@ class _Probe:
         return np.concatenate([first, self._compute_ratios(changed, QUIET_PICTURES, len(self._live))])
 
     def _compute_ratios(self, changed: Mapping[str, Array], begin: int, end: int) -> npt.NDArray[np.float64]:
-        expected = self._expected[begin:end]
-        rows = zip(expected, self._run(changed, begin, end), strict=True)
-        ratios = [_compute_ratios(reference, actual, self._floors) for reference, actual in rows]
-        return np.array(ratios, np.float64).reshape(len(expected), -1 if expected else len(self._names))
+        references = self._references[begin:end]
+        ratios = list(map(_compute_ratios, references, self._run(changed, begin, end)))
+        return np.array(ratios, np.float64).reshape(len(references), -1 if references else len(self._names))
 
     def noise_below(
         self, changed: Mapping[str, Array], limits: npt.NDArray[np.float64]
     ) -> npt.NDArray[np.float64] | None:
         """Returns the same if each picture is below its limit; None as soon as one is not."""
         rows = []
-        for live, expected, limit in zip(self._live, self._expected, limits, strict=True):
-            rows.append(_compute_ratios(expected, self._run_one(live, changed), self._floors))
+        for live, references, limit in zip(self._live, self._references, limits, strict=True):
+            rows.append(_compute_ratios(references, self._run_one(live, changed)))
             if max(rows[-1], default=0.0) >= limit:
                 return None
         return np.array(rows)
@@ -242,18 +244,29 @@ def _split_tensors(model: Any, tensors: int) -> list[tuple[int, int]]:
     return list(pairwise(bounds))
 
 
-def _compute_ratios(expected: Sequence[Array], actual: Sequence[Array], floors: Sequence[float]) -> list[float]:
+def _compute_ratios(references: Sequence[_Reference], outputs: Sequence[Array]) -> list[float]:
     """Returns the noise-to-signal ratio at each target."""
-    return [_compute_ratio(x, y, floor) for x, y, floor in zip(expected, actual, floors, strict=True)]
+    return [reference.compute_ratio(output) for reference, output in zip(references, outputs, strict=True)]
 
 
-def _compute_ratio(reference: Array, actual: Array, floor: float) -> float:
-    x, y = reference.astype(np.float64).reshape(-1), actual.astype(np.float64).reshape(-1)
-    energy, noise = float(np.dot(x, x)), float(np.dot(x - y, x - y)) if x.size == y.size else np.inf
-    if not np.isfinite(noise):
-        return NOISE_MAX
-    energy = max(energy, floor * x.size)
-    return 0.0 if energy == 0.0 else min(noise / energy, NOISE_MAX)
+@dataclass(frozen=True)
+class _Reference:
+    """An output of the float model in one dimension. energy: of its values, at least that of a nearly silent output."""
+
+    values: npt.NDArray[np.float64]
+    energy: float
+
+    @classmethod
+    def of(cls, output: Array, floor: float) -> _Reference:
+        values = output.astype(np.float64).reshape(-1)
+        return cls(values, max(float(np.dot(values, values)), floor * values.size))
+
+    def compute_ratio(self, output: Array) -> float:
+        error = self.values - output.reshape(-1) if output.size == self.values.size else np.array([np.inf])
+        noise = float(np.dot(error, error))
+        if not np.isfinite(noise):
+            return NOISE_MAX
+        return 0.0 if self.energy == 0.0 else min(noise / self.energy, NOISE_MAX)
 
 
 def _find_worst(noise: npt.NDArray[np.float64]) -> float:

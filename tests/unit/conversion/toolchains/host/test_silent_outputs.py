@@ -187,8 +187,8 @@ def test_samples_with_a_signal_tell_what_is_silent_beside_them() -> None:
 
 def test_what_a_tensor_costs_in_a_silent_sample_is_held_against_the_power_below_which_it_is_silent() -> None:
     x, y = np.full(4, 1e-9), np.full(4, 1e-5)
-    assert sensitivity._compute_ratio(x, y, 0.0) == pytest.approx(1e8, rel=1e-3)
-    assert sensitivity._compute_ratio(x, y, 1e-8) == pytest.approx(1e-2, rel=1e-3)
+    assert sensitivity._Reference.of(x, 0.0).compute_ratio(y) == pytest.approx(1e8, rel=1e-3)
+    assert sensitivity._Reference.of(x, 1e-8).compute_ratio(y) == pytest.approx(1e-2, rel=1e-3)
 
 
 def test_a_candidate_is_held_against_the_best_on_the_same_pictures_although_each_leaves_out_others() -> None:
