@@ -7,7 +7,7 @@ from typing import Any
 
 from app.kit.text.json_values import JsonObject
 from app.kit.web.http import answer_of
-from app.video import schemas
+from app.video import schemas, stage_schemas
 from app.video.model.job import JobState, VideoJob
 from app.video.model.kinds import GENERATORS, RENDERED, STAGE_SPEC, Stage, StageKind, StageSpec
 from app.video.scheduling.predictor import Prediction
@@ -62,26 +62,26 @@ def series(points: Sequence[SeriesPoint]) -> schemas.SeriesAnswer:
     return schemas.SeriesAnswer(points=[answer_of(schemas.PointAnswer, point) for point in points])
 
 
-def nodes(offers: Sequence[NodeVideos]) -> schemas.NodesAnswer:
-    return schemas.NodesAnswer(
-        nodes=[schemas.NodeVideosAnswer.model_validate(offer, from_attributes=True) for offer in offers]
+def nodes(offers: Sequence[NodeVideos]) -> stage_schemas.NodesAnswer:
+    return stage_schemas.NodesAnswer(
+        nodes=[stage_schemas.NodeVideosAnswer.model_validate(offer, from_attributes=True) for offer in offers]
     )
 
 
-def kinds(by_name: Mapping[str, StageKind]) -> schemas.KindsAnswer:
-    return schemas.KindsAnswer(
+def kinds(by_name: Mapping[str, StageKind]) -> stage_schemas.KindsAnswer:
+    return stage_schemas.KindsAnswer(
         kinds=[_describe_kind(kind) for _, kind in sorted(by_name.items())],
         generators={name: _describe_types(kind.outputs) for name, kind in GENERATORS.items()},
         render=_describe_types(RENDERED),
     )
 
 
-def stage(spec: StageSpec, pinned: Stage, problem: str = "") -> schemas.StageAnswer:
-    return schemas.StageAnswer(**STAGE_SPEC.write(spec), variants=pinned.to_json()["variants"], problem=problem)
+def stage(spec: StageSpec, pinned: Stage, problem: str = "") -> stage_schemas.StageAnswer:
+    return stage_schemas.StageAnswer(**STAGE_SPEC.write(spec), variants=pinned.to_json()["variants"], problem=problem)
 
 
-def predictions(rows: Sequence[Prediction]) -> schemas.WhatIfAnswer:
-    return schemas.WhatIfAnswer(predictions=[answer_of(schemas.PredictionAnswer, row) for row in rows])
+def predictions(rows: Sequence[Prediction]) -> stage_schemas.WhatIfAnswer:
+    return stage_schemas.WhatIfAnswer(predictions=[answer_of(stage_schemas.PredictionAnswer, row) for row in rows])
 
 
 def describe_result(job: VideoJob) -> JsonObject:
@@ -113,8 +113,8 @@ def _describe_broadcast(job: VideoJob) -> schemas.BroadcastAnswer:
     return schemas.BroadcastAnswer(**{**job.broadcast, "is_sending": is_sending})
 
 
-def _describe_kind(kind: StageKind) -> schemas.KindAnswer:
-    return schemas.KindAnswer(
+def _describe_kind(kind: StageKind) -> stage_schemas.KindAnswer:
+    return stage_schemas.KindAnswer(
         name=kind.name,
         inputs=_describe_types(kind.inputs),
         optional=sorted(kind.optional),
