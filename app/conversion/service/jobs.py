@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from app.conversion import model, object_keys
@@ -64,12 +64,13 @@ class Jobs:
                 raise
             return archived.record
 
-    def known_several(self, job_ids: Iterable[str], user: str) -> list[JobRecord]:
+    def known_several(self, job_ids: Collection[str], user: str) -> list[JobRecord]:
         """The ones of these jobs that exist or are in the archive, in the requested order."""
+        present = {record.job_id: record for record in self.several(job_ids, user)}
         records = []
         for job_id in job_ids:
             with contextlib.suppress(JobNotFound):
-                records.append(self.known(job_id, user))
+                records.append(present.get(job_id) or self.known(job_id, user))
         return records
 
     def page(
