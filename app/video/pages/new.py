@@ -25,7 +25,7 @@ from app.video.access import video_of
 from app.video.model.constraint import LEVELS
 from app.video.model.job import RestartPolicy, VideoJob
 from app.video.model.kinds import GENERATORS, StageKind
-from app.video.pages import new_form
+from app.video.pages import job_document, new_form
 from app.video.pages.job_list import url_of
 from app.video.pages.new_form import JobForm
 from app.video.scheduling.registry import policies
@@ -47,15 +47,15 @@ def new(request: Request) -> Response:
         sent = new_form.fields_of(body)
         if sent is None:
             form = new_form.read_form({}, kinds)
-            return _render_page(request, JobDraft(JSON, form, new_form.to_text(body)))
+            return _render_page(request, JobDraft(JSON, form, job_document.to_text(body)))
     elif "node" in given:
         sent = {**given, "video": f"{given['node']}/{given['video']}"}
     form = new_form.read_form({key: value for key, value in (sent or {}).items() if key != "action"}, kinds)
     mode = JSON if given.get("way") == JSON else FORM
-    return _render_page(request, JobDraft(mode, form, new_form.to_text(new_form.body_of(form))))
+    return _render_page(request, JobDraft(mode, form, job_document.to_text(new_form.body_of(form))))
 
 
-@with_fields(new_form.MAX_JSON, "A job")
+@with_fields(job_document.MAX_JSON, "A job")
 def preview(request: Request, sent: Mapping[str, str]) -> Response:
     """The part of the page below the choice of stages: their wires, and the body as it would be sent."""
     kinds = kinds_of(request)
@@ -97,10 +97,10 @@ def _read_draft(sent: Mapping[str, str], kinds: Mapping[str, StageKind]) -> JobD
     form = new_form.read_form(sent, kinds)
     if sent.get("way") == JSON:
         return JobDraft(JSON, form, sent.get("text", ""))
-    return JobDraft(FORM, form, new_form.to_text(new_form.body_of(form)), new_form.problems_of(form, kinds))
+    return JobDraft(FORM, form, job_document.to_text(new_form.body_of(form)), new_form.problems_of(form, kinds))
 
 
-@with_fields(new_form.MAX_JSON, "A job")
+@with_fields(job_document.MAX_JSON, "A job")
 def create(request: Request, sent: Mapping[str, str]) -> Response:
     draft = _read_draft(sent, kinds_of(request))
     action, argument = action_of(sent)
@@ -115,7 +115,7 @@ def create(request: Request, sent: Mapping[str, str]) -> Response:
 
 def _answer_submitted(request: Request, draft: JobDraft) -> Response:
     try:
-        submission = new_form.submission_of(new_form.parse_body(draft.text))
+        submission = job_document.submission_of(job_document.parse_body(draft.text))
     except ValueError as error:
         return _render_page(request, replace(draft, problems={"text": str(error)}), 422)
     try:
@@ -131,7 +131,7 @@ def _switch(request: Request, draft: JobDraft, mode: str) -> JobDraft:
     if mode == JSON:
         return replace(draft, mode=JSON, problems={})
     try:
-        fields = new_form.fields_of(new_form.parse_body(draft.text))
+        fields = new_form.fields_of(job_document.parse_body(draft.text))
     except ValueError as error:
         return replace(draft, problems={"text": str(error)})
     form = None if fields is None else new_form.read_form(fields, kinds_of(request))

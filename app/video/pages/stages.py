@@ -23,7 +23,7 @@ from app.video.errors import StageNotFound
 from app.video.model.dag_inputs import order_stages
 from app.video.model.job import Mode
 from app.video.model.kinds import SINGLE_FRAME, StageSpec
-from app.video.pages import new_form
+from app.video.pages import job_document, new_form
 from app.video.pages.job_list import url_of
 from app.video.pages.new import kinds_of, nodes_of
 
@@ -127,7 +127,7 @@ def measure(request: Request, sent: dict[str, str]) -> Response:
     form = new_form.read_form(fields, kinds)
     if not new_form.problems_of(form, kinds):
         try:
-            submission = new_form.submission_of(new_form.body_of(form))
+            submission = job_document.submission_of(new_form.body_of(form))
             made = video_of(request).jobs.submit(user_of(request), submission, now=now())
         except (ValueError, ModelmillError):
             return see_other(f"/ui/video/new?{urlencode(fields)}")

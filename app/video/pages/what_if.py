@@ -25,7 +25,7 @@ from app.video.model.dag_inputs import dag_of, wire_inputs
 from app.video.model.job import StageHost, VideoJob
 from app.video.model.kinds import SINGLE_FRAME
 from app.video.model.plan import RESOLUTIONS, VideoConf
-from app.video.pages import new_form, view_models
+from app.video.pages import job_document, new_form, view_models
 from app.video.pages.job import job_of
 from app.video.pages.job_list import url_of
 from app.video.pages.new import kinds_of, nodes_of, only_video
@@ -129,7 +129,7 @@ def _make_example(request: Request) -> str:
     kinds = kinds_of(request)
     stages = new_form.example_of(kinds) or tuple(kinds)[:1]
     return (
-        new_form.to_text(dag_of(SINGLE_FRAME.name, stages, wire_inputs(SINGLE_FRAME.name, stages, kinds, {})))
+        job_document.to_text(dag_of(SINGLE_FRAME.name, stages, wire_inputs(SINGLE_FRAME.name, stages, kinds, {})))
         if stages
         else ""
     )
@@ -184,7 +184,7 @@ def _with_dag(values: Mapping[str, str], body: JsonObject, problems: Problems) -
     if not node or not values.get("dag"):
         return None
     try:
-        return {**body, "node": node, "video_id": video, "dag": new_form.parse_body(values["dag"])}
+        return {**body, "node": node, "video_id": video, "dag": job_document.parse_body(values["dag"])}
     except ValueError as error:
         problems["dag"] = str(error)
         return None
