@@ -10,7 +10,8 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from app.kit.sql import metadata, note_change
-from app.kit.sql.rows import count_rows, first, from_row, page_of
+from app.kit.sql.pages import page_of
+from app.kit.sql.rows import count_rows, first, from_row
 from app.sweeps.model import Entry, EntryState, Sweep
 
 TIME = sa.String(32)

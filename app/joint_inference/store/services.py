@@ -16,7 +16,8 @@ from app.joint_inference.model.rollout import RolloutState
 from app.joint_inference.model.status import ConditionType, current_of
 from app.joint_inference.store.events import note_condition
 from app.joint_inference.store.tables import drifts, edges, events, samples, services, versions
-from app.kit.sql.rows import first, from_row, page_of
+from app.kit.sql.pages import page_of
+from app.kit.sql.rows import first, from_row
 from app.kit.text.json_values import JsonObject
 from app.model_registry.model import build_shared_name
 from app.results.store import forget_producers

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
+
+import sqlalchemy as sa
+from sqlalchemy import Column, Select
 
 from app.kit.errors import BadInput
 
@@ -24,6 +27,20 @@ def read_cursor(cursor: str | None, separator: str = "~") -> Place | None:
     if not is_separated or not cursor.isprintable():
         raise BadInput(f"{cursor[:64]!r} is no cursor.", hint="Take next_cursor of the page before.")
     return at, entry_id
+
+
+def page_of(query: Select[Any], keys: tuple[Column[str], Column[str]], before: Place | None, limit: int) -> Select[Any]:
+    """Returns the query of a page of a list, newest first.
+
+    Args:
+        query: of the whole list.
+        keys: the columns of the time and the id.
+        before: the place after which the page begins; None: the first page.
+        limit: how many rows at most.
+    """
+    if before is not None:
+        query = query.where(sa.tuple_(*keys) < sa.tuple_(*map(sa.literal, before)))
+    return query.order_by(*(key.desc() for key in keys)).limit(limit)
 
 
 def cut_page(

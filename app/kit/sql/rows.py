@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import sqlalchemy as sa
-from sqlalchemy import Column, ColumnElement, Connection, Executable, Row, Select, Table
+from sqlalchemy import Column, ColumnElement, Connection, Executable, Row, Table
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -45,20 +45,6 @@ def within(column: Column[str], since: str | None, until: str | None) -> list[Co
     """Returns the conditions of a period. None: it has no such end; `until` is excluded."""
     bounds = (None if since is None else column >= since), (None if until is None else column < until)
     return [bound for bound in bounds if bound is not None]
-
-
-def page_of(query: Select[Any], keys: Sequence[Column[str]], before: tuple[str, ...] | None, limit: int) -> Select[Any]:
-    """Returns the query of a page of a list, newest first.
-
-    Args:
-        query: of the whole list.
-        keys: the columns of its order, such as a time and, for equal times, an id.
-        before: their values in the last row of the page before; None: the first page.
-        limit: rows at most.
-    """
-    if before is not None:
-        query = query.where(sa.tuple_(*keys) < sa.tuple_(*map(sa.literal, before)))
-    return query.order_by(*(key.desc() for key in keys)).limit(limit)
 
 
 def row_of(table: Table, /, *values: object, **others: Any) -> dict[str, Any]:

@@ -10,7 +10,8 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from app.kit.sql import Event, publish
-from app.kit.sql.rows import insert_into, insert_new, page_of
+from app.kit.sql.pages import page_of
+from app.kit.sql.rows import insert_into, insert_new
 from app.kit.text.plain_text import json_text
 from app.results.store import forget_producers
 from app.video.model.job import TRANSITIONS, Ending, JobState, VideoJob

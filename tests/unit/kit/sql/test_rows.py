@@ -8,7 +8,7 @@ from enum import StrEnum
 import pytest
 import sqlalchemy as sa
 
-from app.kit.sql.rows import from_row, row_of
+from app.kit.sql.rows import from_row, row_of, within
 
 
 class Color(StrEnum):
@@ -54,3 +54,9 @@ def test_a_field_without_a_column_is_to_be_given() -> None:
         row = conn.execute(sa.text("select 'ball' as name")).one()
     with pytest.raises(TypeError, match="color"):
         from_row(Thing, row)
+
+
+def test_a_period_may_be_open_and_its_end_is_excluded() -> None:
+    assert within(things.c.name, None, None) == []
+    begin, end = within(things.c.name, "a", "c")
+    assert (str(begin), str(end)) == ("things.name >= :name_1", "things.name < :name_1")
