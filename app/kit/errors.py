@@ -33,8 +33,9 @@ class ModelmillError(Exception):
 
     @property
     def text(self) -> str:
-        """The message and, if there is one, the hint."""
-        return " ".join(filter(None, (self.message, self.hint)))
+        """The message and, if there is one, the hint, as sentences."""
+        stop = "." if self.hint and not self.message.endswith((".", "!", "?", "…")) else ""
+        return f"{self.message}{stop} {self.hint}".strip()
 
     def __init_subclass__(cls, *, status: int | None = None, code: str = "", can_retry: bool | None = None) -> None:
         """

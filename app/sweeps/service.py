@@ -190,7 +190,7 @@ class Sweeps:
                     full.add(sweep.owner)
                     logger.info("A job of sweep %s waits: %s", sweep.sweep_id, error.message)
                 else:
-                    self._note(entry, EntryState.REFUSED, f"{error.message} {error.hint}".strip())
+                    self._note(entry, EntryState.REFUSED, error.text)
             else:
                 count += 1
         return count

@@ -70,6 +70,17 @@ def test_every_model_meets_every_variant_and_what_is_refused_says_why(
     assert "is not the key" in rows[2]["problem"]
 
 
+def test_why_a_job_is_refused_and_what_to_do_are_two_sentences(
+    web: Within, container: Container, models: list[dict[str, Any]]
+) -> None:
+    options = [{"name": "x", "options": {"input_shapes": {"nope": [1, 2]}}}]
+    sweep_id = web.post("/sweeps", json={"models": models[:1], "options": options}).json()["sweep_id"]
+    container.sweeps.submit_pending()
+    (row,) = web.get(f"/sweeps/{sweep_id}").json()["rows"]
+    assert row["status"] == "REFUSED"
+    assert row["problem"].endswith("]. Use the names of the model's inputs.")
+
+
 def test_a_job_of_a_sweep_says_where_its_model_was_fetched_from(
     web: Within, container: Container, models: list[dict[str, Any]]
 ) -> None:
