@@ -198,10 +198,14 @@ def replace_token(request: Request) -> Response:
     return _show_token_once(request, node, token)
 
 
-def confirm_removal(request: Request, error: ModelmillError | None = None) -> Response:
+def confirm_removal(request: Request, status: int = 200) -> Response:
     require_admin(request)
-    node = nodes_of(request).get(request.path_params["name"])
-    return render(request, "nodes/confirm_removal.html", area="nodes", node=node, error=error)
+    node, refusal = nodes_of(request).get(request.path_params["name"]), None
+    try:
+        nodes_of(request).require_idle(node.name)
+    except NodeBusy as error:
+        refusal = error
+    return render(request, "nodes/confirm_removal.html", status, area="nodes", node=node, refusal=refusal)
 
 
 def remove(request: Request) -> Response:
@@ -209,7 +213,7 @@ def remove(request: Request) -> Response:
     try:
         nodes_of(request).remove(request.path_params["name"])
     except NodeBusy as error:
-        return confirm_removal(request, error)
+        return confirm_removal(request, error.status)
     return see_other(f"{PAGE}?note=removed")
 
 

@@ -32,6 +32,7 @@ from app.video.errors import VideoJobNotFound
 from app.video.model.job import CANNOT_RUN, JOBS, JobState, Mode, RestartPolicy, VideoJob
 from app.video.model.kinds import StageSpec
 from app.video.scheduling.registry import policies
+from app.video.service.orders import order_job
 from tests.harness.api import classifying_model
 from tests.harness.page_text import text_of
 from tests.harness.users import OURS, Within, within
@@ -745,6 +746,18 @@ def test_a_job_whose_node_is_silent_is_not_said_to_run(browser: Browser) -> None
         assert "last known: Running" in page and "node offline" in page
     assert "Nobody knows what the job does." in page and "Start the agent on that node" in page
     assert "last seen" in page and "opened again" not in page, "that is not known now"
+
+
+def test_the_question_before_a_node_is_removed_says_what_it_is_to_run(browser: Browser) -> None:
+    video_nodes(browser.container.nodes, now=now())
+    assert "Remove the node</button>" in browser.get(f"/ui/nodes/{EDGE}/remove").text
+    job = browser.running()
+    with browser.container.database.write() as conn:
+        kept = store.get(conn, job.uid)
+        assert kept is not None
+        order_job(browser.container.nodes, conn, kept.job, ())
+    busy = browser.get(f"/ui/nodes/{EDGE}/remove").text
+    assert "is to run" in busy and job.uid in busy and "Remove the node</button>" not in busy
 
 
 def test_a_node_that_does_not_respond_says_what_to_do(browser: Browser) -> None:

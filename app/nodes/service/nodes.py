@@ -148,19 +148,31 @@ class Nodes:
         """
         with self.database.write() as conn:
             node = require_node(store.lock_node(conn, name, is_removing=True), name)
-            if work := store.work_on(conn, name, self.listeners.standing):
-                named = ", ".join(work[:NAMED_WORK])
-                further = f" and {len(work) - NAMED_WORK} more" if len(work) > NAMED_WORK else ""
-                raise NodeBusy(
-                    f"The node {name!r} is to run {named}{further}.",
-                    hint="Delete it, or move it to another node, and remove this one then.",
-                    detail={"work": named, "count": len(work)},
-                )
+            self._refuse_busy(conn, name)
             keys = store.keys_on(conn, name) | node.worker_keys
             store.delete_node(conn, name)
             self.certificates.revoke(conn, name, now=clock.now())
         self.notify(name)
         self.listeners.tell_changed(node, keys)
+
+    def require_idle(self, name: str) -> None:
+        """Checks that a node can be removed.
+
+        Raises:
+            NodeBusy: It has work.
+        """
+        with self.database.read() as conn:
+            self._refuse_busy(conn, name)
+
+    def _refuse_busy(self, conn: Connection, name: str) -> None:
+        if work := store.work_on(conn, name, self.listeners.standing):
+            named = ", ".join(work[:NAMED_WORK])
+            further = f" and {len(work) - NAMED_WORK} more" if len(work) > NAMED_WORK else ""
+            raise NodeBusy(
+                f"The node {name!r} is to run {named}{further}.",
+                hint="Delete it, or move it to another node, and remove this one then.",
+                detail={"work": named, "count": len(work)},
+            )
 
     def all_with_pending(self, conn: Connection) -> tuple[list[Node], int]:
         """Returns all nodes, and the number of unacknowledged orders."""
