@@ -1,7 +1,7 @@
 """The inputs of a model while it is checked: the job's reference samples, or seeded noise if there are none.
 
-Samples within a small budget stay decoded, so that several passes decode each picture once; the others are streamed
-again, so memory does not grow with the number of samples.
+Samples that all fit into a small budget stay decoded, so that several passes decode each picture once; otherwise they
+are streamed in every pass, so memory does not grow with their number.
 """
 
 from __future__ import annotations
@@ -41,37 +41,33 @@ class Samples(Protocol):
 
 
 class CachedSamples:
-    """The same samples, of which the first CACHE_BYTES are decoded only once.
-
-    Keeps at most `budget_bytes` of arrays and one more sample. Order and content are those of the source.
+    """The same samples, decoded only once if all of them fit into `budget_bytes`; otherwise nothing is kept, and each
+    pass reads them again. Order and content are those of the source.
     """
 
     def __init__(self, source: Samples, budget_bytes: int = CACHE_BYTES) -> None:
         self._source = source
-        self._left = budget_bytes
-        self._kept: list[SampleArrays] = []
-        self._is_whole = False
+        self._budget_bytes = budget_bytes
+        self._kept: list[SampleArrays] | None = None
 
     def __len__(self) -> int:
         return len(self._source)
 
     def __iter__(self) -> Iterator[SampleArrays]:
-        if self._is_whole:
+        if self._kept is not None:
             yield from self._kept
             return
-        seen = 0
-        for index, sample in enumerate(self._source):
-            self._keep(index, sample)
-            seen = index + 1
+        read: list[SampleArrays] = []
+        left = self._budget_bytes
+        for sample in self._source:
+            left -= sum(array.nbytes for array in sample.arrays.values())
+            if left >= 0:
+                read.append(sample)
+            else:
+                read.clear()
             yield sample
-        self._is_whole = len(self._kept) == seen
-
-    def _keep(self, index: int, sample: SampleArrays) -> None:
-        size = sum(array.nbytes for array in sample.arrays.values())
-        if index != len(self._kept) or size > self._left:
-            return
-        self._kept.append(sample)
-        self._left -= size
+        if left >= 0:
+            self._kept = read
 
 
 def first(samples: Samples, count: int) -> Iterator[SampleArrays]:
