@@ -510,6 +510,10 @@ def test_what_if_shows_each_cut_and_which_is_the_present_one(browser: Browser) -
     page = browser.get(f"/ui/video/{job.uid}/what-if").text
     rows = re.findall(r"<tr(?: class=\"is-present\")?>\s*<td class=\"cut\">.*?</tr>", page, re.S)
     assert len(rows) == 3 and sum("is-present" in row for row in rows) == 1
+    assert "<span>≤ " not in page
+    with browser.video.jobs.database.write() as conn:
+        store.change(conn, job.uid, generator_output={})
+    assert browser.get(f"/ui/video/{job.uid}/what-if").text.count("<span>≤ ") == 3, "the source's rate is not known"
     assert "cloud0" in page and "edge0" in page
 
 

@@ -27,7 +27,7 @@ from app.video.model.kinds import SINGLE_FRAME
 from app.video.model.plan import RESOLUTIONS, VideoConf
 from app.video.pages import job_document, new_form, view_models
 from app.video.pages.job import job_of
-from app.video.pages.job_list import url_of
+from app.video.pages.job_list import facts_of_videos, url_of
 from app.video.pages.new import kinds_of, nodes_of, only_video
 from app.video.scheduling.contract import NodeInfo
 from app.video.scheduling.predictor import Prediction
@@ -97,7 +97,10 @@ def _render_answer(request: Request, sent: Mapping[str, str], job: VideoJob | No
             rows = _make_rows(video_of(request).planning.what_if(user_of(request), body, now=now()), job)
         except ModelmillError as refusal:
             error = refusal
+    node, _, video = values.get("video", "").partition("/")
+    source = job.generator_output if job else facts_of_videos(request, now()).get((node, video), {})
     context: TemplateContext = {
+        "is_rate_known": bool(source.get("fps")),
         "job": job,
         "values": values,
         "nodes": nodes,
