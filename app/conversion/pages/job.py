@@ -34,7 +34,6 @@ from app.kit.web.live_fragment import reloads_when_gone
 from app.kit.web.page_actions import with_fields
 from app.kit.web.templates import TemplateContext, render
 from app.kit.web.zip_stream import zip_answer
-from app.settings import settings_of
 
 FAILURE_LINES = 12
 RUNNING_LINES = 3
@@ -120,7 +119,7 @@ def _build_live_context(request: Request, record: JobRecord) -> TemplateContext:
         "took": view_models.took_s(record),
         "waited": measure_wait_s(record),
         "files": view_models.files(record.artifacts),
-        "expires_at": view_models.expires_at(record, settings_of(request).record_ttl_s),
+        "expires_at": conversion_of(request).expiry.ends_at(record),
         "is_cancelled": record.error is not None and record.error.code == CANCELLED,
         "facts": facts_beyond_reason(reason, view_models.facts(record.error.detail)) if record.error else [],
         "last_lines": new_lines([reason, record.error.hint if record.error else ""], _read_last_lines(request, record)),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from typing import Any
 
 from app.conversion import object_keys
@@ -115,10 +114,6 @@ def find_training_task(record: JobRecord) -> str:
 def find_source_uri(record: JobRecord) -> str:
     """Returns the URI that the model was fetched from; empty if it was not fetched."""
     return record.origin if ":/" in record.origin else ""
-
-
-def expires_at(record: JobRecord, ttl_s: int) -> datetime | None:
-    return from_text(record.finished_at) + timedelta(seconds=ttl_s) if record.finished_at else None
 
 
 def took_s(record: JobRecord) -> float | None:

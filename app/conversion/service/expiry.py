@@ -13,8 +13,10 @@ from datetime import datetime, timedelta
 from itertools import groupby
 
 from app.conversion import object_keys
+from app.conversion.model import JobRecord, Status
 from app.conversion.stage_cache import CacheFigures
 from app.conversion.store import JobStore
+from app.kit.clock import from_text
 from app.kit.objects import ObjectInfo, ObjectMissing, ObjectStore
 from app.kit.objects.content import read_json
 
@@ -44,6 +46,12 @@ class Expiry:
         self.job_ttl = timedelta(seconds=job_ttl_s)
         self.archive_ttl = timedelta(seconds=max(archive_ttl_s, job_ttl_s))
         self.upload_ttl = timedelta(seconds=upload_ttl_s)
+
+    def ends_at(self, record: JobRecord) -> datetime | None:
+        """Returns when a job's files are deleted, those of a completed one with its entry in the archive; None while it
+        has not ended."""
+        ttl = self.archive_ttl if record.status is Status.COMPLETED else self.job_ttl
+        return from_text(record.finished_at) + ttl if record.finished_at else None
 
     def sweep(self, now: datetime) -> None:
         """Deletes what has expired; safe to repeat. A running job keeps its files, however old they are."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import zipfile
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 from app.conversion.model import Artifact, Stage, submitted
@@ -72,8 +71,8 @@ def test_a_job_names_the_uri_that_its_model_was_fetched_from() -> None:
     assert not any(view_models.find_source_uri(replace(A_JOB, origin=origin)) for origin in ("", "task:a", "sweep:a"))
 
 
-def test_a_job_that_has_not_ended_does_not_expire() -> None:
-    assert view_models.expires_at(A_JOB, 60) is None and view_models.took_s(A_JOB) is None
+def test_a_job_that_has_not_ended_has_no_duration() -> None:
+    assert view_models.took_s(A_JOB) is None
     assert view_models.log_stage(A_JOB) is Stage.ONNX
 
 
@@ -102,7 +101,6 @@ def test_a_streamed_zip_holds_what_went_in_and_holds_nothing_back() -> None:
         assert packed.read("a.bin") == b"x" * 3000 and packed.testzip() is None
 
 
-def test_expiry_counts_from_the_end() -> None:
+def test_the_duration_counts_from_the_submission() -> None:
     record = replace(A_JOB, finished_at="2026-11-20T20:01:00.000Z")
-    assert view_models.expires_at(record, 3600) == datetime(2026, 11, 20, 21, 1, tzinfo=UTC)
     assert view_models.took_s(record) == 60

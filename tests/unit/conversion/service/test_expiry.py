@@ -1,13 +1,14 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from uuid import uuid4
 
 from app.bootstrap.container import Container
 from app.conversion import model, object_keys
-from app.conversion.model import JobError, Stage
+from app.conversion.model import JobError, Stage, Status
 from app.conversion.options import Options
-from app.kit.clock import now, to_text
+from app.kit.clock import from_text, now, to_text
 
 
 def job(container: Container, *, is_finished: bool) -> str:
@@ -38,6 +39,17 @@ def test_a_finished_job_goes_with_its_files_when_its_time_is_over(container: Con
     container.conversion.expiry.sweep(now() + later(ttl_s))
     assert files(container, job_id) == []
     assert container.store.get(job_id) is None
+
+
+def test_files_of_a_completed_job_stay_as_long_as_its_entry_in_the_archive(container: Container) -> None:
+    running = container.store.get(job(container, is_finished=False))
+    assert running is not None
+    expiry, end = container.conversion.expiry, now()
+    ended = replace(running, finished_at=to_text(end))
+    assert expiry.ends_at(running) is None
+    for status, stays in ((Status.FAILED, expiry.job_ttl), (Status.COMPLETED, expiry.archive_ttl)):
+        assert expiry.ends_at(replace(ended, status=status)) == from_text(to_text(end)) + stays
+    assert expiry.job_ttl < expiry.archive_ttl
 
 
 def test_a_job_that_still_runs_keeps_its_files(container: Container) -> None:
