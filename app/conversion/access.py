@@ -22,11 +22,10 @@ batches_of: FromContainer[Batches] = FromContainer("sweeps")
 
 
 def find_known_job(request: Request, job_id: str) -> tuple[JobRecord, str]:
-    """Returns a job, or what the archive has of it, and the path of its page.
+    """Returns a job, or what the archive has of it, and the part of the pages that shows it: jobs or archive.
 
     Raises:
         JobNotFound: This user has neither.
     """
     jobs, user = conversion_of(request).jobs, user_of(request)
-    place = "jobs" if jobs.several([job_id], user) else "archive"
-    return jobs.known(job_id, user), f"/ui/{place}/{job_id}"
+    return jobs.known(job_id, user), "jobs" if jobs.several([job_id], user) else "archive"

@@ -23,8 +23,6 @@ from app.kit.web.idempotency import form_once
 from app.kit.web.page_actions import with_form
 from app.kit.web.templates import render
 
-AREA = "jobs"
-
 
 class ExportsQuery(FilterForm):
     transfer: Annotated[str, Field(max_length=36)] = ""
@@ -56,7 +54,7 @@ def _render_page(
     request: Request, transfer_id: str, fields: PushForm | None = None, error: ModelmillError | None = None
 ) -> Response:
     job_id, user = request.path_params["job_id"], user_of(request)
-    job, back = find_known_job(request, job_id)
+    job, area = find_known_job(request, job_id)
     transfer = None
     if transfer_id:
         try:
@@ -66,9 +64,8 @@ def _render_page(
     return render(
         request,
         "exchange/exports.html",
-        area=AREA,
+        area=area,
         job=job,
-        back=back,
         results=packs_of(request).device_results.of(user, job_id),
         transfer=transfer,
         fields=fields,

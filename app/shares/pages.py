@@ -65,13 +65,12 @@ def revoke(request: Request) -> Response:
 
 def _render_page(request: Request, url: str = "") -> Response:
     job_id, user = request.path_params["job_id"], user_of(request)
-    job, back = find_known_job(request, job_id)
+    job, area = find_known_job(request, job_id)
     return render(
         request,
         "shares/shares.html",
-        area="jobs",
+        area=area,
         job=job,
-        back=back,
         shares=shares_of(request).of_job(job_id, user),
         url=url,
         note=request.query_params.get("note", ""),
