@@ -128,7 +128,10 @@ class VideoNodes:
         folder = self.folder / name
         stages = {stage.name: stage for stage in self.case.stages}
         content = ServicesContent(stages, SECRET, peers, processes=1)
-        ServicesWork(content, self.case.files, ADDRESS, port, folder, self.url, name).write(folder / "work.json")
+        work = ServicesWork(
+            content, self.case.files, host=ADDRESS, port=port, folder=folder, agent_url=self.url, node=name
+        )
+        work.write(folder / "work.json")
         with started("app.edge.video.stage_host.host", folder, core=self.cores[name] if self.pins else None) as process:
             _await_url(f"http://{ADDRESS}:{port}/healthz", process, folder / "log")
             yield
@@ -166,7 +169,15 @@ class VideoNodes:
             tuple(self.hosts.values()),
             SECRET,
         )
-        work = RunnerWork(content, str(self.case.clip), ADDRESS, free_port(), folder, self.url, EDGE)
+        work = RunnerWork(
+            content,
+            str(self.case.clip),
+            host=ADDRESS,
+            port=free_port(),
+            folder=folder,
+            agent_url=self.url,
+            node=EDGE,
+        )
         job = self.jobs[uid] = Job(uid, policy, work, folder / "work.json")
         if plan is not None:
             job.take(plan)

@@ -25,6 +25,6 @@ def test_a_moment_on_a_slow_link_shows_a_fixed_plan_beside_the_policy_and_the_ai
     )
     assert done.returncode == 0, done.stderr
     for name in (r"(edge|cut|cloud) \d+p \w+ 1/\d+( H264)?", "profile"):
-        assert re.search(rf"^{name} +[\d.]+% +\d+ ms +\d+ ms", done.stdout, re.MULTILINE), done.stdout
+        assert re.search(rf"^{name} +\d+ +[\d.]+% +\d+ ms +\d+ ms", done.stdout, re.MULTILINE), done.stdout
     assert "the first plan" in done.stdout
     assert re.search(r"^constant-slow: quality with profile.* >= [\d.]+ +(not )?met$", done.stdout, re.MULTILINE)

@@ -46,11 +46,12 @@ class Histogram:
             self._zeros += flat.size
             return
         self._grow(reach)
-        places = flat.astype(np.float32, copy=False) * np.float32(BINS // 2 / self.limit)
-        places += np.float32(BINS // 2)
-        counts = np.bincount(places.astype(np.intp), minlength=BINS + 1)
-        counts[BINS - 1] += counts[BINS]  # what lies at the limit itself
-        self.counts += counts[:BINS]
+        with np.errstate(over="ignore", invalid="ignore"):  # the scale of the tiniest values is no float32
+            places = flat.astype(np.float32, copy=False) * np.float32(BINS // 2 / self.limit)
+            places += np.float32(BINS // 2)
+            indices = places.astype(np.intp)
+        np.clip(indices, 0, BINS - 1, out=indices)
+        self.counts += np.bincount(indices, minlength=BINS)
 
     def merge(self, other: Histogram) -> None:
         """Add everything that another histogram has counted."""

@@ -89,6 +89,13 @@ def test_a_histogram_keeps_its_size_and_its_counts_when_its_range_doubles() -> N
     assert (histogram.lowest, histogram.highest) == (-700.0, 900.0)
 
 
+@pytest.mark.parametrize("magnitude", [1e-45, 1e-40, 1.0, 3e38])
+def test_a_histogram_counts_values_of_any_magnitude(magnitude: float) -> None:
+    histogram = Histogram()
+    histogram.add(np.array([-magnitude, magnitude / 2, magnitude], np.float32))
+    assert int(histogram.counts.sum()) == 3
+
+
 def test_a_histogram_that_grew_reads_the_same_percentile_as_one_that_did_not() -> None:
     values = np.random.default_rng(0).normal(0, 1, 100_000).astype(np.float32)
     grown, whole = Histogram(), Histogram()
