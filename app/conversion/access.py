@@ -28,4 +28,5 @@ def find_known_job(request: Request, job_id: str) -> tuple[JobRecord, str]:
         JobNotFound: This user has neither.
     """
     jobs, user = conversion_of(request).jobs, user_of(request)
-    return jobs.known(job_id, user), "jobs" if jobs.several([job_id], user) else "archive"
+    present = jobs.several([job_id], user)
+    return (present[0], "jobs") if present else (jobs.known(job_id, user), "archive")
