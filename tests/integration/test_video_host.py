@@ -47,7 +47,7 @@ from tests.harness.video.stage_host import SECRET, VideoHost, card_of, stage_of
 
 DATA = SHARED_DATA
 MODELS = DATA / "models"
-MODES = ("raises", "dies", "crashes", "hoards", "no_json", "no_number", "prints", "well", "slow")
+MODES = ("raises", "dies", "crashes", "hoards", "no_json", "no_number", "prints", "well", "slow", "numbered")
 """Of faulty stages."""
 OWN = '''
 """Stages of somebody's own, with faults."""
@@ -82,7 +82,7 @@ class Faulty:
     runtime = "python"
 
     def __init__(self, models, parameters):
-        self.mode, self.gate = parameters["mode"], Path(parameters.get("gate", ""))
+        self.mode, self.gate, self.number = parameters["mode"], Path(parameters.get("gate", "")), 0
         if self.mode == "opens_late":
             self.gate.with_suffix(".begun").touch(exist_ok=False)
             self.waits()
@@ -128,6 +128,10 @@ class Faulty:
     def slow(self):
         time.sleep(0.01)
         return {"ok": 1}
+
+    def numbered(self):
+        self.number += 1
+        return {"number": self.number}
 
     def waits(self):
         while not self.gate.exists():
@@ -222,7 +226,7 @@ def one_process(tmp_path_factory: pytest.TempPathFactory, own_stages: Mapping[st
     folder = tmp_path_factory.mktemp("one-process")
     stages = {mode: {"mode": mode} for mode in MODES}
     stages["dies_often"] = {"mode": "dies"}
-    for name in ("waits", "waits_long"):
+    for name in ("waits", "waits_long", "holds"):
         stages[name] = {"mode": "waits", "gate": str(folder / name), "timeout_s": "600"}
     video_host = VideoHost(folder / "host", faulty(stages), [], environment=own_stages)
     yield video_host
@@ -537,26 +541,30 @@ def test_children_end_with_their_host(start: Callable[..., VideoHost]) -> None:
     until(lambda: not any(map(is_alive, pids)))
 
 
-@pytest.mark.slow
-def test_three_jobs_on_one_process_advance_evenly(one_process: VideoHost) -> None:
-    """Each has always a call that waits; one asks twice as much at once, and gets no more for it."""
+def test_a_job_with_many_calls_does_not_keep_those_with_one_waiting(one_process: VideoHost) -> None:
+    """However long calls take: all are there before the first of them is served."""
     host = one_process
-    counts: Counter[str] = Counter()
-    enough, lock = threading.Event(), threading.Lock()
 
-    def run(job: str) -> None:
-        with httpx.Client(base_url=host.url, trust_env=False) as client:
-            while not enough.is_set():
-                answer = client.post("/service/slow", json={}, headers={"x-job": job})
-                with lock:
-                    counts[job] += answer.status_code == 200
-                    if sum(counts.values()) >= 150:
-                        enough.set()
+    def number_of(job: str) -> int:
+        """Its number among the calls that have been served."""
+        return int(host.post("numbered", {}, **{"x-job": job}).json()["count_result"]["number"])
+
+    def wait_for(queue: int) -> None:
+        until(lambda: host.client.get("/get_resource_info").json()["queue"] == queue)
 
     with ThreadPoolExecutor(8) as threads:
-        for job in ("a", "a", "a", "a", "b", "b", "c", "c"):
-            threads.submit(run, job)
-    assert max(counts.values()) <= 2 * min(counts.values()), counts
+        holding = [threads.submit(host.post, "holds", {}, **{"x-job": "first"}) for _ in range(2)]
+        try:
+            wait_for(1)
+            many = [threads.submit(number_of, "many") for _ in range(4)]
+            wait_for(5)
+            one = [threads.submit(number_of, job) for job in ("b", "c")]
+            wait_for(7)
+        finally:
+            gate(host, "holds").touch()
+    assert [each.result().status_code for each in holding] == [200, 200]
+    assert sorted(each.result() for each in many) == [1, 4, 5, 6]
+    assert sorted(each.result() for each in one) == [2, 3]
 
 
 @pytest.mark.slow
