@@ -8,7 +8,6 @@ import hashlib
 import json
 import os
 import signal
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
