@@ -10,6 +10,8 @@ from typing import ClassVar
 
 from app.kit.text.json_values import JsonObject
 
+SENTENCE_ENDS = (".", "!", "?", "…", "。", "！", "？")
+
 
 class ModelmillError(Exception):
     """Root of every error that users see.
@@ -34,7 +36,7 @@ class ModelmillError(Exception):
     @property
     def text(self) -> str:
         """The message and, if there is one, the hint, as sentences."""
-        stop = "." if self.hint and not self.message.endswith((".", "!", "?", "…")) else ""
+        stop = "." if self.hint and not self.message.endswith(SENTENCE_ENDS) else ""
         return f"{self.message}{stop} {self.hint}".strip()
 
     def __init_subclass__(cls, *, status: int | None = None, code: str = "", can_retry: bool | None = None) -> None:

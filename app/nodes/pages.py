@@ -17,7 +17,7 @@ from app.kit.web.auth import caller_of, user_of
 from app.kit.web.common_pages import see_other
 from app.kit.web.http import is_fragment
 from app.kit.web.idempotency import form_once
-from app.kit.web.page_actions import with_fields, with_form
+from app.kit.web.page_actions import refusal_of, with_fields, with_form
 from app.kit.web.public_address import find_reached_url
 from app.kit.web.sse import change_stream, changes_of
 from app.kit.web.templates import render
@@ -200,11 +200,8 @@ def replace_token(request: Request) -> Response:
 
 def confirm_removal(request: Request, status: int = 200) -> Response:
     require_admin(request)
-    node, refusal = nodes_of(request).get(request.path_params["name"]), None
-    try:
-        nodes_of(request).require_idle(node.name)
-    except NodeBusy as error:
-        refusal = error
+    node = nodes_of(request).get(request.path_params["name"])
+    refusal = refusal_of(NodeBusy, nodes_of(request).require_idle, node.name)
     return render(request, "nodes/confirm_removal.html", status, area="nodes", node=node, refusal=refusal)
 
 

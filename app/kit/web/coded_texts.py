@@ -13,6 +13,8 @@ from typing import Any
 from babel.support import NullTranslations
 from markupsafe import Markup, escape
 
+from app.kit.errors import SENTENCE_ENDS
+
 CONTEXT = "code"
 ENGLISH = Markup('<span lang="en">{}</span>')
 BELOW = Markup('{} <span class="as-written" lang="en">{}</span>')
@@ -24,7 +26,7 @@ def filters(
     """
     reason: Translates an error or a warning, an object or a dict with code, detail, and message or reason.
     advice: Translates a hint: a sentence of the catalog, or one with values that matches a pattern.
-    problem: Translates what is wrong with a field of a form: an error with its hint, or a text, which stays.
+    problem: Translates what is wrong with a field of a form: an error and its hint, or a text, which stays.
 
     Args:
         written: Translates by patterns, see app.kit.web.written_texts.
@@ -43,7 +45,13 @@ def filters(
         return escape(translated) if is_english or translated != hint else written(hint)
 
     def problem(shown: Any) -> Markup:
-        return escape(shown) if isinstance(shown, str) else Markup("{} {}").format(reason(shown), advice(shown.hint))
+        if isinstance(shown, str):
+            return escape(shown)
+        message, hint = reason(shown), advice(str(_of(shown, "hint") or ""))
+        if not hint or message.striptags().endswith(SENTENCE_ENDS):
+            return Markup("{} {}").format(message, hint).strip()
+        is_as_written = is_english or message.endswith("</span>")
+        return Markup("{}{} {}").format(message, "." if is_as_written else "。", hint)
 
     return {"reason": reason, "advice": advice, "problem": problem}
 

@@ -1,4 +1,4 @@
-"""Decorators of what a page's form does: the action is given the form, and runs in a thread."""
+"""Decorators of what a page's form does: the action is given the form, and runs in a thread. And whether it may run."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
+from app.kit.errors import ModelmillError
 from app.kit.web.forms import read_fields
 from app.kit.web.http import Model, form
 
@@ -32,6 +33,18 @@ def with_fields(
     return lambda action: _make_endpoint(
         action, lambda request: read_fields(request, most_bytes=most_bytes, what=what), guard
     )
+
+
+Refusal = TypeVar("Refusal", bound=ModelmillError)
+
+
+def refusal_of(kind: type[Refusal], require: Callable[..., object], *arguments: object) -> Refusal | None:
+    """Returns the error of this kind with which `require` forbids something, for the page that asks first."""
+    try:
+        require(*arguments)
+    except kind as error:
+        return error
+    return None
 
 
 def _make_endpoint(action: Action[Sent], read: Callable[[Request], Awaitable[Sent]], guard: Guard | None) -> Endpoint:

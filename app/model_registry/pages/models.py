@@ -17,7 +17,7 @@ from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
 from app.kit.web.http import FilterForm, query
 from app.kit.web.list_page import ListQuery
-from app.kit.web.page_actions import with_form
+from app.kit.web.page_actions import refusal_of, with_form
 from app.kit.web.strict import TEXT
 from app.kit.web.templates import render
 from app.model_registry.access import models_of
@@ -99,11 +99,8 @@ def ask_delete(request: Request) -> Response:
     models, user, name = models_of(request), user_of(request), query(request, NamedPageQuery).name
     model = models.get(user, name)
     versions, _ = models.versions(user, model.name)
-    refusal, facts = None, {"is_whole": name == model.name or len(versions) == 1, "versions": len(versions)}
-    try:
-        models.require_unused(user, name)
-    except ModelInUse as error:
-        refusal = error
+    facts = {"is_whole": name == model.name or len(versions) == 1, "versions": len(versions)}
+    refusal = refusal_of(ModelInUse, models.require_unused, user, name)
     return render(request, "models/delete.html", area=AREA, model=model, refusal=refusal, **facts)
 
 

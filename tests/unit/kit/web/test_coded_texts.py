@@ -8,13 +8,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from babel.support import NullTranslations
+from markupsafe import Markup
 
 import app
 from app.conversion.intake import calibration_checks, range_checks
 from app.conversion.model import JobError
 from app.conversion.toolchains.kneron.known_failures import TABLE
 from app.kit.errors import ModelmillError
-from app.kit.web.coded_texts import CONTEXT
+from app.kit.web.coded_texts import CONTEXT, filters
 from app.kit.web.languages import CHINESE, catalogue, translations
 from app.kit.web.templates import environment
 from app.kit.web.written_texts import forms_of, match_translation
@@ -51,6 +53,29 @@ def test_a_sentence_without_places_is_followed_by_what_was_written() -> None:
         "zh-Hant", "{{ error | reason }}", error=JobError("nef", "out of memory: 2 GiB", "STAGE_OUT_OF_MEMORY")
     )
     assert text.startswith("這個階段需要的記憶體超過上限。") and "out of memory: 2 GiB" in text
+
+
+@pytest.mark.parametrize(
+    ("language", "message", "text"),
+    [
+        ("en", "at 3: unknown", "at 3: unknown. Submit the job again."),
+        ("en", "Is it there?", "Is it there? Submit the job again."),
+        ("zh-Hant", "at 3: <b>", '<span lang="en">at 3: &lt;b&gt;</span>. 請重新送出工作。'),
+    ],
+)
+def test_an_error_and_its_hint_are_two_sentences(language: str, message: str, text: str) -> None:
+    error = JobError("bie", message, "NO_SUCH_CODE", "Submit the job again.")
+    assert shown(language, "{{ error | problem }}", error=error) == text
+
+
+def test_a_sentence_in_chinese_without_a_stop_gets_the_chinese_one() -> None:
+    texts = NullTranslations()
+    texts.pgettext = lambda context, text: "沒有 y" if text == "INTERNAL_ERROR" else text
+    problem = filters(texts, Markup, is_english=False)["problem"]
+    assert problem(ModelmillError("no y", hint="Try.")) == '沒有 y <span class="as-written" lang="en">no y</span>. Try.'
+    texts.pgettext = lambda context, text: "沒有 %(name)s"
+    assert problem(ModelmillError("no y", hint="Try.", detail={"name": "y"})) == "沒有 y。 Try."
+    assert problem(ModelmillError("no y", detail={"name": "y"})) == "沒有 y"
 
 
 def descendants(kind: type[ModelmillError]) -> Iterator[type[ModelmillError]]:
