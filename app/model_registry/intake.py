@@ -24,7 +24,7 @@ def check_brought(request: CheckModelRequest, progress: Callable[[float, str], N
     path = Path(request["model"])
     progress(0.0, "checking the model")
     try:
-        return check_model(path, Options(), max_bytes=request["max_bytes"]).facts
+        return check_model(path, Options(), max_bytes=request["max_bytes"], as_it_is=True).facts
     except DynamicShape:
         return graph.facts(graph.load(path))
 

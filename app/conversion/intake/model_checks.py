@@ -8,7 +8,7 @@ from pathlib import Path
 
 import onnx
 
-from app.conversion.errors import ModelTooLarge, TooNewModel, UnsupportedInput
+from app.conversion.errors import ModelTooLarge, UnsupportedInput
 from app.conversion.intake.expected_range import expectation_of
 from app.conversion.intake.preprocess_recognition import Recognition, recognize
 from app.conversion.intake.range_checks import ExpectedRange
@@ -26,10 +26,7 @@ from app.kit.text.plain_text import reason_of
 class ModelLimits:
     """What a toolchain accepts."""
 
-    label: str
-    opset: range
-    """Versions of the default operator set."""
-    ir_max: int
+    versions: graph.ReadableVersions
     dtypes: frozenset[str]
     domains: frozenset[str] = frozenset()
     """Domains whose operators are accepted without a check, in addition to those of ONNX itself."""
@@ -38,17 +35,10 @@ class ModelLimits:
 _NUMBERS = ("float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 READS = {
     ToolchainName.HOST: ModelLimits(
-        label="toolchain host (onnxruntime 1.31)",
-        opset=range(7, 27),
-        ir_max=13,
-        dtypes=frozenset((*_NUMBERS, "bool")),
-        domains=frozenset({"com.microsoft"}),
+        graph.HOST, dtypes=frozenset((*_NUMBERS, "bool")), domains=frozenset({"com.microsoft"})
     ),
-    ToolchainName.KNERON: ModelLimits(
-        label="toolchain kneron (v0.33.1)", opset=range(8, 19), ir_max=13, dtypes=frozenset({"float32"})
-    ),
+    ToolchainName.KNERON: ModelLimits(graph.KNERON, dtypes=frozenset({"float32"})),
 }
-"""host: what onnxruntime loads (a test checks it). kneron: the vendor's manual; the stage lowers the IR version."""
 
 
 @dataclass(frozen=True)
@@ -66,11 +56,12 @@ class CheckedModel:
     warnings: list[WarningRow] = field(default_factory=list)
 
 
-def check_model(path: Path, options: Options, *, max_bytes: int) -> CheckedModel:
+def check_model(path: Path, options: Options, *, max_bytes: int, as_it_is: bool = False) -> CheckedModel:
     """Checks everything that can be checked without running the model. The file is not changed.
 
     Args:
         max_bytes: largest size of the file.
+        as_it_is: whether the file is run without a conversion, so that its versions have to be read.
 
     Raises:
         ModelTooLarge: The file is larger.
@@ -87,10 +78,12 @@ def check_model(path: Path, options: Options, *, max_bytes: int) -> CheckedModel
         )
     model = graph.load(path)
     reads = READS[options.toolchain]
-    _refuse_versions(model, reads)
+    if as_it_is:
+        graph.refuse_versions(model, reads.versions)
+    changes = graph.fit_versions(model, reads.versions)
     refuse_unknown_operators(model, allowed=reads.domains)
     _refuse_types(graph.graph_inputs(model), reads)
-    changes = graph.sort_nodes(model)
+    changes += graph.sort_nodes(model)
     _refuse_broken_rules(model, None if changes else path)
     changes += graph.fix_shapes(model, options.input_shapes)
     inputs = graph.graph_inputs(model)
@@ -101,28 +94,6 @@ def check_model(path: Path, options: Options, *, max_bytes: int) -> CheckedModel
     return CheckedModel(facts, inputs, expectation_of(model), recognize(model), changes, warnings)
 
 
-def _refuse_versions(model: onnx.ModelProto, reads: ModelLimits) -> None:
-    opset, ir = graph.opset_of(model), int(model.ir_version)
-    if opset not in reads.opset and opset >= reads.opset.stop:
-        raise TooNewModel(
-            f"the model uses opset {opset}; {reads.label} reads up to {reads.opset[-1]}",
-            hint=f"Export it with opset_version={min(reads.opset[-1], 17)}.",
-            detail={"opset": opset, "max_opset": reads.opset[-1]},
-        )
-    if ir > reads.ir_max:
-        raise TooNewModel(
-            f"the model has IR version {ir}; {reads.label} reads up to {reads.ir_max}",
-            hint="Export it with an older onnx package, or set model.ir_version = 8 if it uses nothing newer.",
-            detail={"ir_version": ir, "max_ir_version": reads.ir_max},
-        )
-    if opset < reads.opset.start:
-        raise InvalidModel(
-            f"the model uses opset {opset}; {reads.label} reads from {reads.opset.start} on",
-            hint="Export it again, or raise it with onnx.version_converter.convert_version(model, 13).",
-            detail={"opset": opset, "min_opset": reads.opset.start},
-        )
-
-
 def _refuse_types(inputs: Sequence[TensorSpec], reads: ModelLimits) -> None:
     if not inputs:
         raise UnsupportedInput(
@@ -131,7 +102,7 @@ def _refuse_types(inputs: Sequence[TensorSpec], reads: ModelLimits) -> None:
     wrong = next((spec for spec in inputs if spec.dtype not in reads.dtypes), None)
     if wrong is not None:
         raise UnsupportedInput(
-            f"input {wrong.name!r} is {wrong.dtype}; {reads.label} takes {', '.join(sorted(reads.dtypes))}",
+            f"input {wrong.name!r} is {wrong.dtype}; {reads.versions.label} takes {', '.join(sorted(reads.dtypes))}",
             hint="Export the model with float32 inputs.",
             detail={"input": wrong.name, "dtype": wrong.dtype},
         )

@@ -7,4 +7,5 @@ from app.conversion.toolchains.graph.facts import facts
 from app.conversion.toolchains.graph.model_loader import PROTOBUF_BYTES_MAX, load, parse
 from app.conversion.toolchains.graph.shapes import fix_shapes, skeleton
 from app.conversion.toolchains.graph.specs import TensorSpec, graph_inputs, graph_outputs, opset_of
+from app.conversion.toolchains.graph.versions import HOST, KNERON, ReadableVersions, fit_versions, refuse_versions
 from app.conversion.toolchains.graph.walk import nodes, remove_weight_inputs, sort_nodes

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
-from app.conversion.toolchains.graph import opset_of, walk
+from app.conversion.toolchains.graph import opset_of, versions, walk
 from app.conversion.toolchains.graph.specs import DEFAULT_DOMAINS
 from app.conversion.toolchains.host.graph_names import restore_names
 from app.kit.text.plain_text import reason_of
@@ -28,8 +28,6 @@ OPSET_TARGET = 17
 """The last opset before Reduce* and others turned attributes into inputs; the quantizer supports all of it."""
 OPSET_FLOAT16 = 19
 """QuantizeLinear and DequantizeLinear accept float16 since this opset."""
-OPSET_COORDINATES = 11
-"""From here on Resize has attributes for the mapping of its coordinates."""
 IR_MIN, IR_OF_FLOAT16 = 8, 9
 
 
@@ -116,34 +114,18 @@ def raise_ir_version(model: Model) -> list[str]:
 
 def upgrade_opset(model: Model) -> PreparedModel:
     """Upgrades an opset that the quantizer does not support. If the converter fails, the opset stays."""
-    from onnx import checker, version_converter
-
     before, is_half = opset_of(model), has_float16(model)
     if before >= (OPSET_FLOAT16 if is_half else OPSET_MIN):
         return PreparedModel(model)
     target = OPSET_FLOAT16 if is_half else OPSET_TARGET
     try:
-        converted = version_converter.convert_version(model, target)
-        if before < OPSET_COORDINATES:
-            _keep_coordinates(converted)
-        checker.check_model(converted)
-    except (RuntimeError, ValueError, checker.ValidationError) as error:
+        converted = versions.convert_opset(model, target)
+    except versions.CONVERTER_ERRORS as error:
         note = f"opset {before} was kept: the version converter cannot do it ({reason_of(error)})"
         return PreparedModel(model, warnings=[note])
     converted.ir_version = max(converted.ir_version, IR_OF_FLOAT16 if is_half else IR_MIN)
     note = f"opset {before} → {target}"
     return PreparedModel(converted, [note], [f"float16 is quantized from opset {target} on: {note}"] if is_half else [])
-
-
-def _keep_coordinates(model: Model) -> None:
-    """Names how Upsample, and Resize of older opsets, map coordinates: the converter leaves out what became a choice,
-    and its default is another one."""
-    from onnx import helper
-
-    for node in walk.nodes(model):
-        if node.op_type == "Resize":
-            modes = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
-            node.attribute.extend(helper.make_attribute(name, mode) for name, mode in modes.items())
 
 
 def has_float16(model: Model) -> bool:

@@ -72,13 +72,25 @@ def run_onnx_stage(request: StageRequest, progress: Progress) -> StageResult:
 
 
 def _fix(source: Path, request: StageRequest) -> tuple[PreparedModel, GraphFacts]:
-    model = graph.load(source)
-    changes = graph.sort_nodes(model) + graph_surgery.strip_weights_from_inputs(model)
+    model, changes = _load(source)
     changes += graph.fix_shapes(model, request.options.input_shapes)
     facts = graph.facts(model)
     changes += graph_surgery.raise_ir_version(model)
     print(f"read {source.name}: opset {graph.opset_of(model)}, {len(model.graph.node)} nodes")
     return PreparedModel(model, changes), facts
+
+
+def _load(source: Path) -> tuple[Any, list[str]]:
+    """Returns the model in versions that onnxruntime reads, without its shapes fixed, and what was changed."""
+    model = graph.load(source)
+    changes = graph.fit_versions(model, graph.HOST) + graph.sort_nodes(model)
+    return model, changes + graph_surgery.strip_weights_from_inputs(model)
+
+
+def _readable(source: Path) -> Path | bytes:
+    """Returns the file, or its bytes in versions that onnxruntime reads."""
+    model = graph.load(source)
+    return model.SerializeToString() if graph.fit_versions(model, graph.HOST) else source
 
 
 def _load_samples(request: StageRequest, model: Any) -> Samples:
@@ -102,8 +114,7 @@ def _iterate_candidates(source: Path, fixed: PreparedModel) -> Iterator[Prepared
         yield _finish(_add_warning(upgraded, "the graph was not simplified: that would have changed its results"))
     if upgraded.changes != fixed.changes:
         yield _finish(_add_warning(fixed, "the opset was kept: an upgrade would have changed the results"))
-    original = graph.load(source)
-    changes = graph.sort_nodes(original) + graph_surgery.strip_weights_from_inputs(original)
+    original, changes = _load(source)
     changes += graph_surgery.raise_ir_version(original)
     yield _finish(PreparedModel(original, changes))
 
@@ -112,7 +123,7 @@ def _find_first_equal(
     source: Path, fixed: PreparedModel, samples: Samples, request: StageRequest, progress: Progress
 ) -> OptimizedModel:
     # Both use the basic level: beyond it, a model that is quantized already would compute differently.
-    original = _open_original(source, fixed.model, request.threads)
+    original = _open_original(_readable(source), fixed.model, request.threads)
     failures: list[str] = []
     for candidate in _iterate_candidates(source, fixed):
         progress(min(0.3 + 0.2 * len(failures), 0.8), "comparing with the original")
@@ -141,7 +152,7 @@ def _explain_open_inputs(candidate: PreparedModel, failures: list[str]) -> Prepa
     return _add_warning(candidate, f"the original graph was kept, with open input shapes: once fixed, {failures[-1]}")
 
 
-def _open_original(source: Path, model: Any, threads: int) -> Session:
+def _open_original(source: Path | bytes, model: Any, threads: int) -> Session:
     try:
         return open_session(source, threads, "basic")
     except UnsupportedOperator as error:

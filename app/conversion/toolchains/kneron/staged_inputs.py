@@ -11,16 +11,13 @@ from pathlib import Path
 import numpy as np
 import onnx
 
-from app.conversion.errors import NotFinite, SamplesTooLarge, TooNewModel, UnsupportedInput
+from app.conversion.errors import NotFinite, SamplesTooLarge, UnsupportedInput
 from app.conversion.toolchains import graph
 from app.conversion.toolchains.base import FEW_SAMPLES, GOOD_SAMPLES, StageRequest
 from app.conversion.toolchains.samples import SampleSet
 from app.conversion.toolchains.samples.spec import static_shape
 from app.inference.errors import WrongSampleShape
 
-IR_LIMIT = 8
-OPSETS = range(8, 19)
-"""IR and opset that the image's onnx reads (vendor manual v0.33.1: opset 8 to 18, IR up to 9)."""
 CALIBRATION_LIMIT = 8 << 30
 
 
@@ -55,9 +52,8 @@ def fresh_folder(path: Path) -> Path:
 def stage_model(request: StageRequest, target: Path) -> StagedModel:
     """Writes the input model to `target` with fixed shapes and an IR version that the vendor reads."""
     model = graph.load(request.input())
-    notes = _check_opset(model) + graph.sort_nodes(model)
-    notes += graph.fix_shapes(model, request.options.input_shapes)
-    notes += _lower_ir(model) + _hide_weights(model)
+    notes = graph.fit_versions(model, graph.KNERON) + graph.sort_nodes(model)
+    notes += graph.fix_shapes(model, request.options.input_shapes) + _hide_weights(model)
     inputs = graph.graph_inputs(model)
     shapes = read_fixed_shapes(inputs)
     _check_inputs(inputs)
@@ -72,26 +68,6 @@ def read_fixed_shapes(inputs: Sequence[graph.TensorSpec]) -> dict[str, tuple[int
         DynamicShape: A size is not fixed.
     """
     return {spec.name: static_shape(spec) for spec in inputs}
-
-
-def _check_opset(model: onnx.ModelProto) -> list[str]:
-    opset = graph.opset_of(model)
-    if opset > OPSETS[-1]:
-        raise TooNewModel(
-            f"the model has opset {opset}, but the Kneron toolchain reads {OPSETS[0]} to {OPSETS[-1]}",
-            hint=f"Export the model with opset_version={OPSETS[-1]} or lower.",
-        )
-    if opset < OPSETS[0]:
-        return [f"opset {opset} is older than the {OPSETS[0]} that the toolchain is documented for"]
-    return []
-
-
-def _lower_ir(model: onnx.ModelProto) -> list[str]:
-    if model.ir_version <= IR_LIMIT:
-        return []
-    note = f"IR version lowered from {model.ir_version} to {IR_LIMIT}"
-    model.ir_version = IR_LIMIT
-    return [note]
 
 
 def _hide_weights(model: onnx.ModelProto) -> list[str]:

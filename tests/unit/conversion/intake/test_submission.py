@@ -92,11 +92,11 @@ def loads(opset: int, ir: int) -> bool:
 
 def test_the_host_limits_are_those_of_the_installed_runtime() -> None:
     reads = READS[ToolchainName.HOST]
-    assert loads(reads.opset[-1], 8)
-    assert not loads(reads.opset.stop, 8)
-    assert loads(17, reads.ir_max)
-    assert not loads(17, reads.ir_max + 1)
-    assert f"onnxruntime {'.'.join(onnxruntime.__version__.split('.')[:2])}" in reads.label
+    assert loads(reads.versions.opset[-1], 8)
+    assert not loads(reads.versions.opset.stop, 8)
+    assert loads(17, reads.versions.ir_max)
+    assert not loads(17, reads.versions.ir_max + 1)
+    assert f"onnxruntime {'.'.join(onnxruntime.__version__.split('.')[:2])}" in reads.versions.label
 
 
 @pytest.mark.parametrize(("options", "opset"), [(HOST, 26), (HOST, 7), (KNERON, 18), (KNERON, 8)])
@@ -104,24 +104,55 @@ def test_the_first_and_the_last_opset_are_taken(tmp_path: Path, options: Options
     assert check(tmp_path, small.relu(opset=opset), options).facts["opset"] == opset
 
 
-@pytest.mark.parametrize(("options", "opset"), [(HOST, 27), (HOST, 99), (KNERON, 19)])
+@pytest.mark.parametrize(("options", "opset"), [(HOST, 99), (KNERON, 19)])
 def test_an_opset_that_is_too_new_is_refused(tmp_path: Path, options: Options, opset: int) -> None:
     with pytest.raises(TooNewModel, match=f"opset {opset}; toolchain {options.toolchain.value}") as caught:
         check(tmp_path, small.relu(opset=opset), options)
     assert "opset_version=17" in caught.value.hint
 
 
-@pytest.mark.parametrize(("options", "opset"), [(HOST, 6), (KNERON, 7)])
-def test_an_opset_that_is_too_old_is_refused(tmp_path: Path, options: Options, opset: int) -> None:
-    with pytest.raises(InvalidModel, match=f"opset {opset}"):
-        check(tmp_path, small.relu(opset=opset), options)
+def test_an_opset_that_is_too_old_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidModel, match="opset 7"):
+        check(tmp_path, small.relu(opset=7), KNERON)
+
+
+@pytest.mark.parametrize(("opset", "nearest"), [(27, 26), (28, 26), (6, 7), (1, 7)])
+def test_an_opset_that_onnxruntime_does_not_read_is_converted_to_the_nearest(
+    tmp_path: Path, opset: int, nearest: int
+) -> None:
+    checked = check(tmp_path, small.relu(opset=opset), HOST)
+    assert (checked.facts["opset"], checked.changes) == (nearest, [f"opset {opset} → {nearest}"])
+
+
+def test_an_opset_that_onnx_cannot_convert_is_refused_with_the_reason(tmp_path: Path) -> None:
+    old = small.relu(opset=6)
+    old.graph.node[0].op_type = "Upsample"
+    with pytest.raises(
+        InvalidModel, match=r"opset 6; toolchain host .* reads from 7 on, and onnx cannot convert it \("
+    ):
+        check(tmp_path, old, HOST)
+
+
+@pytest.mark.parametrize(("options", "ir_max"), [(HOST, 13), (KNERON, 8)])
+def test_an_ir_version_that_is_too_new_is_lowered(tmp_path: Path, options: Options, ir_max: int) -> None:
+    assert ir_max < onnx.IR_VERSION
+    assert check(tmp_path, small.relu(ir=ir_max), options).changes == []
+    checked = check(tmp_path, small.relu(ir=onnx.IR_VERSION), options)
+    assert checked.facts["ir_version"] == ir_max
+    assert checked.changes == [f"IR version {onnx.IR_VERSION} → {ir_max}"]
 
 
 @pytest.mark.parametrize("options", [HOST, KNERON])
-def test_an_ir_version_that_is_too_new_is_refused(tmp_path: Path, options: Options) -> None:
-    assert check(tmp_path, small.relu(ir=13), options).facts["ir_version"] == 13
-    with pytest.raises(TooNewModel, match="IR version 14"):
-        check(tmp_path, small.relu(ir=14), options)
+def test_an_ir_version_that_onnx_does_not_know_is_refused(tmp_path: Path, options: Options) -> None:
+    with pytest.raises(TooNewModel, match=f"IR version {onnx.IR_VERSION + 1}; "):
+        check(tmp_path, small.relu(ir=onnx.IR_VERSION + 1), options)
+
+
+@pytest.mark.parametrize("versions", [{"ir": 14}, {"opset": 27}, {"opset": 6}])
+def test_a_model_that_runs_as_it_is_needs_versions_that_are_read(tmp_path: Path, versions: dict[str, int]) -> None:
+    path = small.write(tmp_path / "model.onnx", small.relu(**versions))
+    with pytest.raises((TooNewModel, InvalidModel), match="toolchain host"):
+        check_model(path, HOST, max_bytes=1 << 20, as_it_is=True)
 
 
 def with_operator(operator: str, domain: str = "", opset: int = 13) -> onnx.ModelProto:

@@ -16,7 +16,7 @@ from onnx import TensorProto, helper, numpy_helper
 from app.conversion.model import Stage
 from app.conversion.options import Options
 from app.inference.runtimes.sessions import session_options
-from tests.harness.models.host import arrays, model_of, random_weights, run_all, work_folder
+from tests.harness.models.host import arrays, convolutional, model_of, random_weights, run_all, work_folder
 
 pytestmark = pytest.mark.slow  # each of them converts a model
 
@@ -195,7 +195,33 @@ def logarithm_of_powers() -> onnx.ModelProto:
     return model_of(nodes, {"x": PICTURE}, {"y": [1, 4, SIDE - 2, SIDE - 2]}, weights)
 
 
+def of_a_newer_onnx() -> onnx.ModelProto:
+    """As `onnx.helper` makes it by default, of versions that onnxruntime does not read."""
+    model = convolutional(opset=onnx.defs.onnx_opset_version())
+    model.ir_version = onnx.IR_VERSION
+    return model
+
+
+def of_2017() -> onnx.ModelProto:
+    """Opset 6, with an addition along an axis, and its weights among its inputs."""
+    nodes = [
+        node("Conv", ["x", "w"], ["c"], "conv", pads=[1, 1, 1, 1]),
+        node("Add", ["c", "b"], ["s"], "bias", broadcast=1, axis=1),
+        node("BatchNormalization", ["s", "scale", "b", "b", "scale"], ["n"], "norm", is_test=1),
+        node("Relu", ["n"], ["y"], "relu"),
+    ]
+    weights = {"w": random_weights(8, 3, 3, 3), "b": random_weights(8), "scale": np.full(8, 1.5, np.float32)}
+    model = model_of(nodes, {"x": PICTURE}, {"y": [1, 8, SIDE, SIDE]}, weights, 6)
+    model.ir_version = 3
+    model.graph.input.extend(
+        helper.make_tensor_value_info(tensor.name, TensorProto.FLOAT, tensor.dims) for tensor in model.graph.initializer
+    )
+    return model
+
+
 ODD = {
+    "of a newer onnx": Odd(of_a_newer_onnx, (1, 3, 16, 16)),
+    "of 2017": Odd(of_2017),
     "logarithm of powers": Odd(logarithm_of_powers, goal="none", lowest_db=30),
     "shared bias": Odd(shared_bias),
     "batch of four": Odd(batch_of_four, (4, 3, SIDE, SIDE)),
