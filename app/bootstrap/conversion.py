@@ -29,10 +29,12 @@ from app.conversion.store import JobStore
 from app.conversion.work_leases import WorkLeases
 from app.kit.objects import ObjectStore
 from app.kit.queue.blocking_broker import BlockingBroker
+from app.kit.redis.lease import RedisLease
 from app.kit.sandbox.runner import Sandbox
 from app.settings import Settings
 
 CONVERTER = Converter("app.exchange.converters:convert")
+EDIT_LEASE_S = 30.0
 
 
 def open_conversion(
@@ -62,7 +64,7 @@ def open_conversion(
         previews=Previews(settings, objects, sandbox, submissions.find_input),
         jobs=jobs,
         index=JobIndex(store),
-        edits=Edits(jobs),
+        edits=Edits(jobs, lambda job_id: RedisLease(client, f"edit:{job_id}", ttl_s=EDIT_LEASE_S)),
         dispatch=dispatch,
         estimates=estimates,
         results=Results(store, objects, submissions, job_ttl_s=settings.record_ttl_s),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -13,7 +14,7 @@ from app.conversion.access import archive_of, conversion_of
 from app.conversion.api import FILES, JOB_ID, artifact_stream
 from app.conversion.archive_index import ArchiveFilter
 from app.conversion.errors import NotArchived
-from app.conversion.schemas import JobAnswer
+from app.conversion.schemas import JobAnswer, JobChange
 from app.conversion.service.descriptions import ArchivedJob
 from app.kit.clock import to_text
 from app.kit.objects import ObjectMissing
@@ -63,6 +64,16 @@ def delete_archived(request: Request, job_id: str) -> None:
     archive_of(request).delete(job_id, user_of(request))
 
 
+@OPERATIONS.patch(
+    "/archive/{job_id}",
+    "Change the name, tags or notes of a job of the archive, or keep it",
+    schemas.ArchivedJobAnswer,
+    more_errors=(507,),
+)
+def change_archived(request: Request, job_id: str, body: JobChange) -> Response:
+    return _change(request, job_id, **body.model_dump(exclude_none=True))
+
+
 @OPERATIONS.put(
     "/archive/{job_id}/keep",
     "Keep a job permanently, or let it expire again",
@@ -70,8 +81,14 @@ def delete_archived(request: Request, job_id: str) -> None:
     more_errors=(507,),
 )
 def keep_archived(request: Request, job_id: str, body: schemas.ArchiveChange) -> Response:
+    return _change(request, job_id, keep=body.is_kept)
+
+
+def _change(request: Request, job_id: str, **values: Any) -> Response:
     archive, user = archive_of(request), user_of(request)
-    return _answer_job(archive.keep(job_id, user, is_kept=body.is_kept))
+    archive.get(job_id, user)
+    conversion_of(request).edits.change(job_id, user, **values)
+    return _answer_job(archive.get(job_id, user))
 
 
 @OPERATIONS.post(

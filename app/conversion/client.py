@@ -165,10 +165,10 @@ class ArchiveClient(ApiClient):
         with command_errors():
             return ArchivedJob(self._client.transport, {"job": record, "is_kept": False}).download(folder, names=names)
 
-    def keep(self, job_id: str, *, is_kept: bool) -> JsonObject:
-        """{"job_id", "is_kept"}."""
+    def edit(self, job_id: str, **values: Any) -> JsonObject:
+        """values: name, tags, notes, keep. The record as it is then."""
         with command_errors():
-            return {"job_id": job_id, "is_kept": self._make_job(job_id).keep(is_kept).is_kept}
+            return self._make_job(job_id).edit(**values).record
 
     def remove(self, job_id: str) -> None:
         with command_errors():

@@ -18,12 +18,13 @@ OPERATIONS = Operations(JOB_ID)
 @OPERATIONS.patch("/jobs/{job_id}", "Change the name, tags or notes of a job, or keep its files", schemas.JobAnswer)
 def change_job(request: Request, job_id: str, body: schemas.JobChange) -> Response:
     conversion, user = conversion_of(request), user_of(request)
+    conversion.jobs.get(job_id, user)  # one that only the archive has is changed there
     return job_response(conversion, conversion.edits.change(job_id, user, **body.model_dump(exclude_none=True)))
 
 
 @OPERATIONS.post(
     "/jobs/bulk",
-    "Cancel, delete, tag or keep many jobs; a failure for one does not affect the others",
+    "Cancel, delete, tag or keep many jobs, also of the archive; a failure for one does not affect the others",
     schemas.BulkAnswer,
 )
 def change_jobs(request: Request, body: schemas.BulkChange) -> Response:

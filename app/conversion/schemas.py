@@ -47,7 +47,7 @@ class NewJob(Strict):
 
 
 class JobChange(Strict):
-    """Body of PATCH /jobs/{job_id}: fields that are not given do not change."""
+    """Body of PATCH /jobs/{job_id} and /archive/{job_id}: fields that are not given do not change."""
 
     name: Name | None = None
     tags: Tags | None = None

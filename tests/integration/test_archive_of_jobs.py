@@ -134,6 +134,12 @@ def test_the_command_line_lists_downloads_keeps_rebuilds_and_deletes(
     (last,) = survivor.api.http.get("/jobs").json()["jobs"]
     until(lambda: has_ended(survivor.api.job(last["job_id"])))
     assert survivor.api.http.delete(f"/jobs/{last['job_id']}").status_code == 204
+    assert "is changed." in say("jobs", "edit", short, "--name", "survivor, first", "--tag", "shelf", *url)
+    with Modelmill(survivor.deployment.url) as client:
+        archived = client.archived(survivor.job_id)
+        assert (archived.name, archived.record["tags"]) == ("survivor, first", ["shelf"])
+        assert archived.edit(name="survivor", notes="first").record["notes"] == "first"
+    assert json.loads(say("jobs", "edit", short, "--tag", "", "--json", *url))["tags"] == []
     assert "is kept." in say("archive", "keep", short, *url)
     assert json.loads(say("archive", "keep", short, "--json", *url)) == {"job_id": survivor.job_id, "is_kept": True}
     data_dir = str(Path(survivor.deployment.env["MODELMILL_DATA_DIR"]))

@@ -274,6 +274,8 @@ THINGS = {
     "POST /archive/{job_id}/convert",
     "GET /archive/{job_id}/artifacts/{name}",
     "GET /ui/archive/{job_id}",
+    "PATCH /archive/{job_id}",
+    "POST /ui/archive/{job_id}/edit",
     "POST /ui/archive/{job_id}/keep",
     "POST /ui/archive/{job_id}/delete",
     "GET /ui/archive/{job_id}/all.zip",
@@ -487,6 +489,7 @@ BODIES: dict[str, Any] = {
     "POST /api/v2/tasks/{task_id}/export": {"checkpoint": "last"},
     "POST /api/v2/tasks/{task_id}/models": {"artifact": "model.onnx", "name": "mine"},
     "POST /api/v2/tasks/{task_id}/convert": {"artifact": "model.onnx", "images": "pictures"},
+    "PATCH /archive/{job_id}": {"name": "n"},
     "PUT /archive/{job_id}/keep": {"is_kept": True},
     f"PATCH {VIDEO}/jobs/{{job_uid}}": {"name": "mine"},
     f"PUT {VIDEO}/jobs/{{job_uid}}/constraint": {"delay": 9.0},
@@ -502,7 +505,7 @@ BODIES: dict[str, Any] = {
     f"POST {VIDEO}/jobs/{{job_uid}}/sinks": {"kind": "http", "address": "https://example.org/mine"},
 }
 FORMS = {
-    "POST /ui/archive/{job_id}/keep": {"is_kept": "true"},
+    "POST /ui/archive/{job_id}/keep": {"keep": "true"},
     "POST /ui/jobs/{job_id}/exports": {"target": "mlflow://experiment/mine"},
     "POST /ui/account/notifications/{target_id}/switch": {"is_enabled": "false"},
     "POST /ui/calibrations/{calibration_id}/apply": {"setting": "0"},

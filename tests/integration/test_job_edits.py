@@ -10,6 +10,7 @@ import pytest
 
 from app.accounts.model import Role
 from app.bootstrap.container import Container
+from app.conversion import object_keys
 from app.conversion.model import Status
 from app.kit.clock import now
 from app.settings import Settings
@@ -77,6 +78,66 @@ def test_many_are_tagged_and_deleted_and_each_that_cannot_be_says_why(web: Withi
 def test_a_change_of_many_that_would_change_nothing_is_refused(web: Within, body: dict[str, Any], message: str) -> None:
     answer = web.post("/jobs/bulk", json=body)
     assert (answer.status_code, answer.json()["error"]["message"]) == (422, message)
+
+
+def archived_job(container: Container, name: str = "faces") -> str:
+    """A job that only the archive has: its record is forgotten."""
+    job = finished_job(container, LOCAL, name)
+    container.objects.put(object_keys.owned(LOCAL, job.job_id), [])
+    container.conversion.jobs.descriptions.write(job)
+    container.store.delete(job.job_id)
+    container.store.note_archived(LOCAL, job.job_id)
+    return job.job_id
+
+
+def test_a_job_of_the_archive_is_changed_as_long_as_it_is_as_it_was_seen(web: Within, web_container: Container) -> None:
+    path = f"/archive/{archived_job(web_container)}"
+    seen = {"If-Match": web.get(path).headers["etag"]}
+    changed = web.request("PATCH", path, json={"name": "new", "tags": ["a"], "notes": "n", "keep": True}, headers=seen)
+    assert changed.status_code == 200, changed.text
+    job = changed.json()["job"]
+    assert (job["name"], job["tags"], job["notes"], job["keep"]) == ("new", ["a"], "n", True)
+    assert changed.json()["is_kept"] is True and changed.headers["etag"] == web.get(path).headers["etag"]
+    assert web.request("PATCH", path, json={"name": "late"}, headers=seen).status_code == 412
+    assert web.request("DELETE", path, headers=seen).status_code == 412
+    assert web.request("PATCH", path.replace("archive", "jobs"), json={"name": "late"}).status_code == 404
+    (row,) = web.get("/archive").json()["jobs"]
+    assert (row["name"], row["is_kept"]) == ("new", True)
+    assert web.request("DELETE", path, headers={"If-Match": web.get(path).headers["etag"]}).status_code == 204
+
+
+def test_many_are_changed_whether_or_not_only_the_archive_has_them(web: Within, web_container: Container) -> None:
+    present, archived = finished_job(web_container, LOCAL).job_id, archived_job(web_container)
+    ids = [present, archived]
+    for change in ({"verb": "tag", "add_tags": ["x"]}, {"verb": "keep"}, {"verb": "unkeep"}):
+        assert web.post("/jobs/bulk", json={**change, "job_ids": ids}).json() == {"done": ids, "problems": []}
+    (row,) = web.get("/archive").json()["jobs"]
+    assert (row["tags"], row["is_kept"]) == (["x"], False)
+    assert web.post("/jobs/bulk", json={"verb": "delete", "job_ids": ids}).json()["done"] == ids
+    assert web.get("/archive").json()["jobs"] == []
+
+
+def test_ticked_jobs_of_the_archive_are_changed_on_its_page(web: Within, web_container: Container) -> None:
+    job_id, view = archived_job(web_container), "/ui/archive?q=face"
+    page = told(web, id=job_id, action="tag", tag="shelf", view=view)
+    assert "1 job now has the tag shelf." in page and 'value="face"' in page, "the list as it was open"
+    page = told(web, **undo(page))
+    assert "Undone: 1 job is as it was." in page
+    assert "1 job is kept for good." in told(web, id=job_id, action="keep", view=view)
+    question = web.post("/ui/jobs/selected", data={"id": job_id, "action": "delete", "view": view}, headers=PAGE).text
+    assert f'href="/ui/archive/{job_id}"' in question
+    page = told(web, id=job_id, action="delete", confirmed="true", view=view)
+    assert "1 job and its files were deleted." in page and job_id not in page
+
+
+def test_name_tags_and_notes_are_changed_on_the_page_of_an_archived_job(web: Within, web_container: Container) -> None:
+    page = f"/ui/archive/{archived_job(web_container)}"
+    assert f'action="{page}/edit"' in web.get(page, headers=PAGE).text
+    sent = {"name": "on the shelf", "tags": "a, b", "notes": "the last good one"}
+    answer = web.post(f"{page}/edit", data=sent, headers=PAGE)
+    assert (answer.status_code, answer.headers["location"]) == (303, f"{page}?note=edited")
+    text = web.get(f"{page}?note=edited", headers=PAGE).text
+    assert "Saved." in text and "the last good one" in text and "on the shelf" in text
 
 
 def told(web: Within, **fields: Any) -> str:

@@ -99,8 +99,9 @@ def keep(
 ) -> None:
     """Keep a job permanently."""
     job_id = find_archived_id(client, job)
-    kept = client.keep(job_id, is_kept=not off)
-    print_record(kept, f"Job {job_id} is kept{' no longer' if off else ''}.", as_json=as_json)
+    is_kept = bool(client.edit(job_id, keep=not off)["keep"])
+    answer = {"job_id": job_id, "is_kept": is_kept}
+    print_record(answer, f"Job {job_id} is kept{'' if is_kept else ' no longer'}.", as_json=as_json)
 
 
 @commands.command()

@@ -16,7 +16,7 @@ from app.kit.cli.service_commands import ServiceCommands
 from app.kit.cli.service_options import AsJson, Limit
 from app.kit.cli.tables import print_record, print_table
 from app.kit.cli.terminal_text import print_log
-from app.kit.errors import BadRequest
+from app.kit.errors import BadRequest, ModelmillError, NotFound
 from app.kit.text.json_values import JsonObject
 
 if TYPE_CHECKING:
@@ -110,7 +110,8 @@ def edit(
     job: JobId,
     name: Annotated[str | None, typer.Option(help="New name of the job.")] = None,
     tag: Annotated[
-        list[str] | None, typer.Option("--tag", help="New tags of the job, which replace all others. Can be repeated.")
+        list[str] | None,
+        typer.Option("--tag", help="New tags of the job, which replace all others. Can be repeated; '' for none."),
     ] = None,
     notes: Annotated[str | None, typer.Option(help="Notes about the job.")] = None,
     keep: Annotated[
@@ -118,12 +119,20 @@ def edit(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Change the name, tags or notes of a job, or keep its files."""
-    values = {"name": name, "tags": tag or None, "notes": notes, "keep": keep}
+    """Change the name, tags or notes of a job, also of one that only the archive has, or keep its files."""
+    tags = [one for one in tag if one] if tag else None
+    values = {"name": name, "tags": tags, "notes": notes, "keep": keep}
     given = {field: value for field, value in values.items() if value is not None}
     if not given:
         raise BadRequest("nothing is to be changed", hint="Give --name, --tag, --notes, --keep or --no-keep.")
-    record = client.edit(job_of(client, job)["job_id"], **given)
+    with archive_of(client) as archive:
+        job_id = stored_job(client, archive, job)["job_id"]
+        try:
+            record = client.edit(job_id, **given)
+        except ModelmillError as error:
+            if error.status != NotFound.status:
+                raise
+            record = archive.edit(job_id, **given)
     print_record(record, f"Job {record['job_id']} is changed.", as_json=as_json)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -16,11 +16,11 @@ from app.conversion.archive_schemas import CURSOR
 from app.conversion.model import Verdict
 from app.conversion.options import Chip, ToolchainName
 from app.conversion.pages import view_models
+from app.conversion.pages.job_list import ARCHIVE, ActionReport
 from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
 from app.kit.web.http import query
 from app.kit.web.list_page import ListQuery
-from app.kit.web.page_actions import with_form
 from app.kit.web.strict import TEXT
 from app.kit.web.templates import render
 from app.kit.web.zip_stream import zip_answer
@@ -29,10 +29,11 @@ from app.settings import settings_of
 PAGE_JOBS = 40
 
 
-class ArchiveListQuery(ListQuery):
+class ArchiveListQuery(ListQuery, ActionReport):
     """The filter and the position in the list of archived jobs."""
 
-    PAGE: ClassVar[str] = "/ui/archive"
+    PAGE: ClassVar[str] = ARCHIVE
+    NO_FILTERS: ClassVar[frozenset[str]] = ListQuery.NO_FILTERS | ActionReport.model_fields.keys()
     tag: Annotated[str, Field(max_length=50, pattern=TEXT)] | None = None
     model: Annotated[str, Field(pattern=r"^[0-9a-fA-F]{1,64}$")] | None = None
     verdict: Verdict | None = None
@@ -47,7 +48,6 @@ class ArchiveListQuery(ListQuery):
     cursor: Annotated[str, Field(pattern=CURSOR)] | None = None
     kept: bool | None = None
     """Only jobs that are kept permanently, or only others."""
-    note: Literal["deleted"] | None = None
 
     def criteria(self) -> ArchiveFilter:
         return ArchiveFilter(
@@ -65,12 +65,6 @@ class ArchiveListQuery(ListQuery):
         )
 
 
-class KeepForm(BaseModel):
-    """Whether the files of an archived job are kept permanently."""
-
-    is_kept: bool
-
-
 def archive(request: Request) -> Response:
     """Renders the list of archived jobs."""
     params = query(request, ArchiveListQuery)
@@ -81,6 +75,7 @@ def archive(request: Request) -> Response:
         area="archive",
         query=params,
         rows=rows,
+        page_tags=sorted({tag for row in rows for tag in row.tags}),
         older=older,
         verdicts=list(Verdict),
         chips=list(Chip),
@@ -98,6 +93,7 @@ def archived_job(request: Request) -> Response:
         job=job.record,
         is_kept=job.is_kept,
         is_confirming=request.query_params.get("delete") == "confirm",
+        note=request.query_params.get("note"),
         files=view_models.files(job.record.artifacts),
         parameters=view_models.parameters(job.record.options),
         took=view_models.took_s(job.record),
@@ -105,13 +101,6 @@ def archived_job(request: Request) -> Response:
         fetched_from=view_models.find_source_uri(job.record),
         days=settings_of(request).archive_days,
     )
-
-
-@with_form(KeepForm)
-def keep(request: Request, sent: KeepForm) -> Response:
-    job_id = request.path_params["job_id"]
-    archive_of(request).keep(job_id, user_of(request), is_kept=sent.is_kept)
-    return see_other(f"/ui/archive/{job_id}")
 
 
 def delete(request: Request) -> Response:
@@ -130,7 +119,6 @@ def all_files(request: Request) -> Response:
 ROUTES = [
     Route("/ui/archive", archive),
     Route("/ui/archive/{job_id}", archived_job),
-    Route("/ui/archive/{job_id}/keep", keep, methods=["POST"]),
     Route("/ui/archive/{job_id}/delete", delete, methods=["POST"]),
     Route("/ui/archive/{job_id}/all.zip", all_files),
 ]

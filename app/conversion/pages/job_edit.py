@@ -1,4 +1,4 @@
-"""Forms that change an existing job: its name, tags and notes, and whether it is kept."""
+"""Forms that change an existing job, or one of the archive: its name, tags and notes, and whether it is kept."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from app.conversion.access import conversion_of
+from app.conversion.pages.job_list import ARCHIVE, LIST
 from app.conversion.pages.new_form import tags_of
 from app.conversion.schemas import JobChange
 from app.kit.web.auth import user_of
@@ -51,10 +52,11 @@ def _apply(request: Request, change: JobChange, query: str) -> Response:
     conversion, job_id, user = conversion_of(request), request.path_params["job_id"], user_of(request)
     values: dict[str, Any] = change.model_dump(exclude_none=True)
     conversion.edits.change(job_id, user, **values)
-    return see_other(f"/ui/jobs/{job_id}{query}")
+    return see_other(f"{request.url.path.rpartition('/')[0]}{query}")
 
 
 ROUTES = [
-    Route("/ui/jobs/{job_id}/edit", edit, methods=["POST"]),
-    Route("/ui/jobs/{job_id}/keep", keep, methods=["POST"]),
+    Route(f"{area}/{{job_id}}/{action.__name__}", action, methods=["POST"])
+    for area in (LIST, ARCHIVE)
+    for action in (edit, keep)
 ]

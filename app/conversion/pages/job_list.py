@@ -16,7 +16,7 @@ from app.conversion.job_index import Sort
 from app.kit.text.untrusted_json import read_json
 from app.kit.web.http import FilterForm
 
-LIST = "/ui/jobs"
+LIST, ARCHIVE = "/ui/jobs", "/ui/archive"
 TABLE = "/ui/sweeps/jobs"
 """The list of the jobs that its URL names, `job=…` each: a page of sweeps."""
 PAGE_JOBS = 50
@@ -39,7 +39,29 @@ VIEWS_MAX = 8
 NAME_MAX = 40
 
 
-class JobListQuery(FilterForm):
+class ActionReport(FilterForm):
+    """The parameters by which a list reports what was done with the selected jobs."""
+
+    note: Literal["cancelled", "deleted", "restarted", "tagged", "untagged", "kept", "unkept", "undone"] | None = None
+    count: Annotated[int, Field(ge=0)] = 1
+    left: Annotated[int, Field(ge=0)] = 0
+    """For how many jobs the action was not possible."""
+    done_tag: Annotated[str, Field(max_length=50)] = ""
+    """The tag that was added or removed."""
+    done: Annotated[str, Field(max_length=PAGE_JOBS * (UUID_CHARS + 1))] = ""
+    """Ids of the changed jobs, separated by commas, for the button that reverses the change."""
+
+    @property
+    def undo(self) -> str:
+        """Returns the action that reverses the last one; empty if there is none."""
+        return UNDO.get(self.note or "", "") if self.done else ""
+
+    @property
+    def done_ids(self) -> Sequence[str]:
+        return self.done.split(",")
+
+
+class JobListQuery(ActionReport):
     """The parameters of the list. Its pages have numbers instead of cursors, since the list can be sorted by every
     column."""
 
@@ -53,14 +75,6 @@ class JobListQuery(FilterForm):
     seen: Annotated[str, Field(max_length=40)] = ""
     """When the newest job of the first page was created: later pages continue from it, even if newer jobs have come
     since."""
-    note: Literal["cancelled", "deleted", "restarted", "tagged", "untagged", "kept", "unkept", "undone"] | None = None
-    count: Annotated[int, Field(ge=0)] = 1
-    left: Annotated[int, Field(ge=0)] = 0
-    """For how many jobs the action was not possible."""
-    tag: Annotated[str, Field(max_length=50)] = ""
-    """The tag that was added or removed."""
-    done: Annotated[str, Field(max_length=PAGE_JOBS * (UUID_CHARS + 1))] = ""
-    """Ids of the changed jobs, separated by commas, for the button that reverses the change."""
 
     @property
     def text(self) -> str:
@@ -71,15 +85,6 @@ class JobListQuery(FilterForm):
     @property
     def is_descending(self) -> bool:
         return self.order == "desc" if self.order else self.sort not in ASCENDING_FIRST
-
-    @property
-    def undo(self) -> str:
-        """Returns the action that reverses the last one; empty if there is none."""
-        return UNDO.get(self.note or "", "") if self.done else ""
-
-    @property
-    def done_ids(self) -> Sequence[str]:
-        return self.done.split(",")
 
     @property
     def offset(self) -> int:

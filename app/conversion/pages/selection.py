@@ -1,5 +1,5 @@
-"""Actions on several jobs of the list at once: compare, tag, keep, cancel, delete. What loses nothing can be
-reversed."""
+"""Actions on several jobs of the list, or of the archive, at once: compare, tag, keep, cancel, delete. What loses
+nothing can be reversed."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from starlette.routing import Route
 from app.conversion.access import conversion_of
 from app.conversion.model import JobRecord
 from app.conversion.pages.compare import LETTERS, compare_url
-from app.conversion.pages.job_list import LIST, PAGE_JOBS, TABLE
+from app.conversion.pages.job_list import ARCHIVE, LIST, PAGE_JOBS, TABLE
 from app.conversion.service import Conversion
 from app.conversion.service.edits import BulkResult, Verb
 from app.kit.errors import BadInput, BadRequest
 from app.kit.web.auth import user_of
 from app.kit.web.common_pages import see_other
 from app.kit.web.page_actions import with_form
-from app.kit.web.templates import render
+from app.kit.web.templates import TemplateContext, render
 
 Several = Annotated[tuple[str, ...], BeforeValidator(lambda ids: (ids,) if isinstance(ids, str) else ids)]
 ActionName = Literal["compare", "table", "tag", "untag", "keep", "unkeep", "cancel", "delete"]
@@ -40,8 +40,13 @@ class Selection(BaseModel):
     """cancel and delete ask for confirmation first."""
     is_undo: bool = False
     """True if it reverses the last action."""
-    view: Annotated[str, Field(pattern=rf"^{LIST}(\?[^#\s]*)?$", max_length=2000)] = LIST
+    view: Annotated[str, Field(pattern=rf"^({LIST}|{ARCHIVE})(\?[^#\s]*)?$", max_length=2000)] = LIST
     """URL of the list as it was open, to which the user returns."""
+
+    @property
+    def area(self) -> str:
+        """Returns the part of the pages to which the list belongs."""
+        return "archive" if self.view.startswith(ARCHIVE) else "jobs"
 
 
 @dataclass(frozen=True)
@@ -76,13 +81,12 @@ def apply_selection(request: Request, selection: Selection) -> Response:
     if selection.action in ("tag", "untag") and not selection.tag:
         raise BadInput("A tag is missing.", hint="Write the tag beside the button.")
     conversion, user = conversion_of(request), user_of(request)
-    records = conversion.jobs.several(selection.id, user)
+    records = conversion.jobs.known_several(selection.id, user)
     fitting = [job for job in records if _does_fit(job, selection)]
     if selection.action in ASKED_BEFORE and not selection.confirmed:
         left_out = len(selection.id) - len(fitting)
-        return render(
-            request, "conversion/confirm.html", area="jobs", selection=selection, jobs=fitting, left_out=left_out
-        )
+        shown: TemplateContext = {"selection": selection, "jobs": fitting, "left_out": left_out}
+        return render(request, "conversion/confirm.html", area=selection.area, **shown)
     result = _do(conversion, user, selection, [job.job_id for job in fitting])
     return see_other(_list_url(selection, result))
 
@@ -130,7 +134,7 @@ def _list_url(selection: Selection, result: BulkResult) -> str:
     }
     if selection.action not in ASKED_BEFORE and not selection.is_undo:
         is_short = len(result.done) <= PAGE_JOBS
-        fields |= {"tag": selection.tag, "done": ",".join(result.done) if is_short else ""}
+        fields |= {"done_tag": selection.tag, "done": ",".join(result.done) if is_short else ""}
     joined = "&" if "?" in selection.view else "?"
     return selection.view + joined + urlencode({name: value for name, value in fields.items() if value != ""})
 

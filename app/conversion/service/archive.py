@@ -21,7 +21,7 @@ from app.conversion.service.jobs import delete_job
 from app.conversion.service.submissions import Submissions
 from app.conversion.stage_cache import StageCache
 from app.conversion.store import JobStore
-from app.kit.clock import from_text, now, to_text
+from app.kit.clock import from_text
 from app.kit.objects import ObjectStore
 from app.kit.sql import Database
 from app.kit.sql.pages import cut_page, read_cursor
@@ -117,14 +117,6 @@ class Archive:
         """
         self.get(job_id, user)
         return self.submissions.submit(self.submissions.remembered(job_id, user))
-
-    def keep(self, job_id: str, user: str, *, is_kept: bool) -> ArchivedJob:
-        """Keeps the job for good, or no longer."""
-        self.get(job_id, user)
-        self.descriptions.keep(job_id, is_kept=is_kept)
-        self.store.edit(job_id, user, {"keep": is_kept}, at=to_text(now()))
-        self.store.note_archived(user, job_id)
-        return self.get(job_id, user)
 
     def delete(self, job_id: str, user: str) -> None:
         """Deletes permanently: its files, its row, and its record if it still exists."""

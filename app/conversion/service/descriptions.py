@@ -9,7 +9,7 @@ import json
 import logging
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TypeVar
 
 from app.conversion import object_keys
@@ -57,7 +57,8 @@ class Descriptions:
         if record.job_id != job_id:
             logger.warning("Job %s is left out of the archive: it describes job %s.", job_id, record.job_id)
             return None
-        return ArchivedJob(record, self.is_kept(job_id))
+        is_kept = self.is_kept(job_id)
+        return ArchivedJob(replace(record, keep=is_kept), is_kept)
 
     def keep(self, job_id: str, *, is_kept: bool) -> None:
         if is_kept:

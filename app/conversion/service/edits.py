@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from app.conversion import object_keys
@@ -12,11 +12,13 @@ from app.conversion.model import JobRecord
 from app.conversion.service.jobs import Jobs
 from app.conversion.store import job_not_found
 from app.kit.clock import now, to_text
-from app.kit.errors import BadInput, ModelmillError
+from app.kit.errors import BadInput, ModelmillError, Unavailable
+from app.kit.lease import Lease, hold
 from app.kit.objects import ObjectMissing
 from app.kit.objects.content import put_json, read_json
 
 MOST_TAGS = 20
+WAIT_S = 10.0
 Verb = Literal["cancel", "delete", "tag", "keep", "unkeep"]
 _STORED = ("name", "tags")
 """The fields that a repeated submission also has."""
@@ -31,8 +33,16 @@ class BulkResult:
 
 
 class Edits:
-    def __init__(self, jobs: Jobs) -> None:
+    """Also changes jobs that only the archive has.
+
+    Args:
+        lease_of: The lease of the edits of a job. A description is read and written: without it, one of two edits at
+            once would be lost.
+    """
+
+    def __init__(self, jobs: Jobs, lease_of: Callable[[str], Lease]) -> None:
         self.jobs = jobs
+        self.lease_of = lease_of
 
     def change(self, job_id: str, user: str, **values: Any) -> JobRecord:
         """Changes the fields that a user may change at any time.
@@ -43,23 +53,11 @@ class Edits:
             values: name, tags, notes, keep; what is omitted stays.
 
         Raises:
-            JobNotFound: They have no such job.
+            JobNotFound: They have no such job, and none in the archive.
+            Unavailable: Another edit of it does not end.
         """
-        record = self.jobs.get(job_id, user)
-        if not values:
-            return record
-        if "keep" in values:
-            self._keep(job_id, is_kept=values["keep"])
-        if not self.jobs.store.edit(job_id, user, values, at=to_text(now())):
-            raise job_not_found(job_id)
-        stored = {name: values[name] for name in _STORED if name in values}
-        if stored:
-            self._store(job_id, stored)
-        changed = self.jobs.get(job_id, user)
-        if self.jobs.descriptions.read(job_id) is not None:
-            self.jobs.descriptions.write(changed)
-            self.jobs.store.note_archived(user, job_id)
-        return changed
+        with self._alone(job_id):
+            return self._change(self.jobs.known(job_id, user), values)
 
     def tag(self, job_id: str, user: str, *, add: Collection[str], remove: Collection[str]) -> JobRecord:
         """Adds tags to a job, and removes some.
@@ -72,11 +70,12 @@ class Edits:
             JobNotFound: It is not this user's, either.
             BadInput: There would be too many.
         """
-        record = self.jobs.get(job_id, user)
-        tags = tuple(dict.fromkeys([*(tag for tag in record.tags if tag not in remove), *add]))
-        if len(tags) > MOST_TAGS:
-            raise BadInput(f"Job {job_id} would have {len(tags)} tags.", hint=f"A job may have {MOST_TAGS}.")
-        return self.change(job_id, user, tags=tags)
+        with self._alone(job_id):
+            record = self.jobs.known(job_id, user)
+            tags = tuple(dict.fromkeys([*(tag for tag in record.tags if tag not in remove), *add]))
+            if len(tags) > MOST_TAGS:
+                raise BadInput(f"Job {job_id} would have {len(tags)} tags.", hint=f"A job may have {MOST_TAGS}.")
+            return self._change(record, {"tags": tags})
 
     def each(
         self, verb: Verb, job_ids: Iterable[str], user: str, *, add: Collection[str] = (), remove: Collection[str] = ()
@@ -96,7 +95,7 @@ class Edits:
                 if verb == "cancel":
                     self.jobs.cancel(job_id, user)
                 elif verb == "delete":
-                    self.jobs.delete(job_id, user)
+                    self.jobs.delete_known(self.jobs.known(job_id, user))
                 elif verb == "tag":
                     self.tag(job_id, user, add=add, remove=remove)
                 else:
@@ -107,11 +106,35 @@ class Edits:
                 done.append(job_id)
         return BulkResult(tuple(done), problems)
 
-    def _keep(self, job_id: str, *, is_kept: bool) -> None:
-        if is_kept:
-            self.jobs.objects.put(object_keys.kept(job_id), [])
-        else:
-            self.jobs.objects.delete(object_keys.kept(job_id))
+    @contextmanager
+    def _alone(self, job_id: str) -> Iterator[None]:
+        with hold(self.lease_of(job_id), wait_s=WAIT_S) as is_ours:
+            if not is_ours:
+                raise Unavailable(f"Another edit of job {job_id[:64]} is in progress.", hint="Try again in a moment.")
+            yield
+
+    def _change(self, record: JobRecord, values: Mapping[str, Any]) -> JobRecord:
+        if not values:
+            return record
+        job_id, user, descriptions = record.job_id, record.owner, self.jobs.descriptions
+        if "keep" in values:
+            descriptions.keep(job_id, is_kept=values["keep"])
+        at = to_text(now())
+        is_present = self.jobs.store.edit(job_id, user, values, at=at)
+        is_archived = descriptions.read(job_id) is not None
+        if not is_present and not is_archived:
+            raise job_not_found(job_id)
+        stored = {name: values[name] for name in _STORED if name in values}
+        if stored:
+            self._store(job_id, stored)
+        changed = self.jobs.get(job_id, user) if is_present else replace(record, updated_at=at, **values)
+        if is_archived:
+            descriptions.write(changed)
+            if not descriptions.is_owned(job_id, user):  # it was deleted meanwhile
+                descriptions.remove(job_id)
+                raise job_not_found(job_id)
+            self.jobs.store.note_archived(user, job_id)
+        return changed
 
     def _store(self, job_id: str, values: Mapping[str, Any]) -> None:
         """Updates the stored submission, so that after a reset the job is offered under the same name."""

@@ -127,11 +127,14 @@ class Jobs:
 
     def delete(self, job_id: str, user: str) -> None:
         """Deletes a finished job and all its files."""
-        record = self.get(job_id, user)
+        self.delete_known(self.get(job_id, user))
+
+    def delete_known(self, record: JobRecord) -> None:
+        """Like delete; the job may be one that only the archive has."""
         if not record.is_terminal:
-            raise JobActive(f"Job {job_id} has not ended yet.", hint="Cancel it first.")
-        delete_job(self.store, self.objects, self.cache, user, job_id)
-        self.store.note_archived(user, job_id)
+            raise JobActive(f"Job {record.job_id} has not ended yet.", hint="Cancel it first.")
+        delete_job(self.store, self.objects, self.cache, record.owner, record.job_id)
+        self.store.note_archived(record.owner, record.job_id)
 
     def artifact(self, job_id: str, name: str, user: str) -> Artifact:
         """Returns an artifact of a job.

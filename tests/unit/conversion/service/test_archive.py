@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
 from uuid import uuid4
@@ -12,11 +13,10 @@ from app.accounts.model import Role
 from app.bootstrap.container import Container
 from app.conversion import model, object_keys
 from app.conversion.archive_index import ArchiveFilter
-from app.conversion.errors import NotArchived
+from app.conversion.errors import JobNotFound, NotArchived
 from app.conversion.model import Artifact, Change, JobRecord, Stage, StageState, Status
 from app.conversion.model.receipt import read_statement
 from app.conversion.options import Options
-from app.conversion.service.edits import Edits
 from app.conversion.service.receipts import Receipts
 from app.kit.clock import now, to_text
 from app.kit.objects import ObjectMissing, StoreUnavailable
@@ -206,7 +206,7 @@ def test_what_is_deleted_is_gone_from_store_and_index(container: Container, by: 
 
 def test_the_index_is_made_again_from_the_store_alone(container: Container) -> None:
     kept, other = completed(container), completed(container, "bob")
-    container.archive.keep(kept, "local", is_kept=True)
+    container.conversion.edits.change(kept, "local", keep=True)
     before = container.archive.page(EVERYTHING, "local", limit=9)
     gone = completed(container)
     assert gone in listed(container)
@@ -276,14 +276,14 @@ def test_pages_follow_each_other(container: Container) -> None:
 
 def test_jobs_expire_by_the_archives_days_unless_they_are_kept(container: Container) -> None:
     kept, other = completed(container), completed(container)
-    container.archive.keep(kept, "local", is_kept=True)
+    container.conversion.edits.change(kept, "local", keep=True)
     expiry, days = container.conversion.expiry, container.settings.archive_days
     expiry.sweep(now() + timedelta(days=days, hours=-1))
     assert listed(container) == {kept, other}
     expiry.sweep(now() + timedelta(days=days, hours=1))
     assert listed(container) == {kept}
     assert list(container.objects.list(object_keys.job(other))) == []
-    container.archive.keep(kept, "local", is_kept=False)
+    container.conversion.edits.change(kept, "local", keep=False)
     expiry.sweep(now() + timedelta(days=days, hours=2))
     assert listed(container) == set()
 
@@ -291,7 +291,7 @@ def test_jobs_expire_by_the_archives_days_unless_they_are_kept(container: Contai
 def test_a_deleted_users_jobs_go_also_those_that_were_kept(container: Container) -> None:
     container.accounts.users.create("alice", Role.USER, by="test")
     job_id, ttl_s = completed(container, "alice"), container.settings.record_ttl_s
-    container.archive.keep(job_id, "alice", is_kept=True)
+    container.conversion.edits.change(job_id, "alice", keep=True)
     assert listed(container, "alice") == {job_id}
     container.archive.expire_deleted_users(now() + timedelta(seconds=ttl_s + 60))
     assert listed(container, "alice") == {job_id}
@@ -303,15 +303,53 @@ def test_a_deleted_users_jobs_go_also_those_that_were_kept(container: Container)
 
 def test_what_is_changed_later_is_changed_in_the_archive_too(container: Container) -> None:
     job_id = completed(container, name="before")
-    Edits(container.conversion.jobs).change(job_id, "local", name="after", keep=True)
+    container.conversion.edits.change(job_id, "local", name="after", keep=True)
     container.redis.flushall()
     (row,) = container.archive.page(EVERYTHING, "local", limit=9)[0]
     assert (row.name, row.is_kept) == ("after", True)
 
 
+def test_a_job_that_only_the_archive_has_is_changed_there(container: Container) -> None:
+    job_id = completed(container, name="before")
+    container.redis.flushall()
+    container.conversion.edits.change(job_id, "local", name="after", notes="the board's", keep=True)
+    container.conversion.edits.tag(job_id, "local", add=["late"], remove=["Night"])
+    (row,) = container.archive.page(EVERYTHING, "local", limit=9)[0]
+    assert (row.name, row.tags, row.is_kept) == ("after", ("x_y", "late"), True)
+    archived = container.archive.get(job_id, "local").record
+    assert (archived.name, archived.notes, archived.keep) == ("after", "the board's", True)
+    assert container.store.get(job_id) is None, "a reset stays a reset"
+    with pytest.raises(JobNotFound):
+        container.conversion.edits.change(job_id, "alice", name="mine")
+
+
+def test_edits_at_once_of_a_job_of_the_archive_are_all_made(container: Container) -> None:
+    job_id = completed(container)
+    container.redis.flushall()
+    tags = [f"t{number}" for number in range(6)]
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(lambda tag: container.conversion.edits.tag(job_id, "local", add=[tag], remove=[]), tags))
+    assert set(container.archive.get(job_id, "local").record.tags) == {"Night", "x_y", *tags}
+
+
+def test_an_edit_brings_no_deleted_job_back(container: Container, monkeypatch: pytest.MonkeyPatch) -> None:
+    job_id, edits = completed(container), container.conversion.edits
+    container.redis.flushall()
+    write = edits.jobs.descriptions.write
+
+    def write_after_the_deletion(record: JobRecord) -> None:
+        container.archive.delete(job_id, "local")
+        write(record)
+
+    monkeypatch.setattr(edits.jobs.descriptions, "write", write_after_the_deletion)
+    with pytest.raises(JobNotFound):
+        edits.change(job_id, "local", name="after")
+    assert list(container.objects.list(object_keys.job(job_id))) == []
+
+
 def test_a_job_that_is_kept_by_the_archive_says_so(container: Container) -> None:
     job_id = completed(container)
-    container.archive.keep(job_id, "local", is_kept=True)
+    container.conversion.edits.change(job_id, "local", keep=True)
     assert container.store.require(job_id).keep is True
 
 

@@ -30,11 +30,15 @@ class AsyncArchivedJob(AsyncStoredJob):
         """Its files: name, size_bytes, sha256."""
         return [{"name": name, **artifact} for name, artifact in self.record["artifacts"].items()]
 
+    async def edit(self, **values: Any) -> AsyncArchivedJob:
+        """values: name, tags, notes, keep; what is left out stays."""
+        archived = await self._transport.json("PATCH", self._path, json=values)
+        self.record, self.is_kept = archived["job"], bool(archived["is_kept"])
+        return self
+
     async def keep(self, is_kept: bool = True) -> AsyncArchivedJob:
         """Keep it permanently, or let it expire again."""
-        body = {"is_kept": is_kept}
-        self.is_kept = bool((await self._transport.json("PUT", f"{self._path}/keep", json=body))["is_kept"])
-        return self
+        return await self.edit(keep=is_kept)
 
     async def delete(self) -> None:
         """Delete it and all its files permanently."""

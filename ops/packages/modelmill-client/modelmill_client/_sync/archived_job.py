@@ -31,11 +31,15 @@ class ArchivedJob(StoredJob):
         """Its files: name, size_bytes, sha256."""
         return [{"name": name, **artifact} for name, artifact in self.record["artifacts"].items()]
 
+    def edit(self, **values: Any) -> ArchivedJob:
+        """values: name, tags, notes, keep; what is left out stays."""
+        archived = self._transport.json("PATCH", self._path, json=values)
+        self.record, self.is_kept = archived["job"], bool(archived["is_kept"])
+        return self
+
     def keep(self, is_kept: bool = True) -> ArchivedJob:
         """Keep it permanently, or let it expire again."""
-        body = {"is_kept": is_kept}
-        self.is_kept = bool((self._transport.json("PUT", f"{self._path}/keep", json=body))["is_kept"])
-        return self
+        return self.edit(keep=is_kept)
 
     def delete(self) -> None:
         """Delete it and all its files permanently."""
