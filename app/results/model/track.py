@@ -4,12 +4,14 @@ The node of a video job numbers the objects, so that its pictures show the ids o
 of rows that have them, and numbers the objects of the others.
 
 Objects of one class are paired by how near they are, in terms of their size, to where a track was or would be by now if
-it went on as it did; the nearest pair first. That holds as long as an object is less than MOST_MOVED of its size from
-either place; else it counts as another object.
+it went on as it did, and by how alike their sizes are; the best pair first. That holds as long as an object is less
+than MOST_MOVED of its size from either place; else it counts as another object. docs/decisions/0024-own-tracker.md says
+why no package does it.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count, islice
@@ -23,6 +25,8 @@ KEPT_S = 2.0
 """How long an object that is not detected keeps its track, in seconds."""
 MOST_MOVED = 1.0
 """In longer sides of its box."""
+SIZE_WEIGHT = 0.5
+"""Of the logarithm of the ratio of two sizes, beside the distance: objects that pass each other keep their ids."""
 MOST_OBJECTS = 60
 """Of a row; the work grows with its square."""
 MOST_BACK_S = 1.0
@@ -185,8 +189,8 @@ def _choose_tracks(tracks: Sequence[Track], objects: Sequence[SeenObject], at: f
 
 
 def _find_pairs(tracks: Sequence[Track], objects: Sequence[SeenObject], at: float) -> Iterator[tuple[float, int, int]]:
-    """Yields the distance of an object from the last or expected position of a track, in sides, and the places of both:
-    of each pair of one class that is near enough."""
+    """Yields how different an object and a track are, by distance from its last or expected position and by size, and
+    the places of both: of each pair of one class that is near enough."""
     expected = [track.expected_at(at) for track in tracks]
     for i, seen in enumerate(objects):
         x, y = seen.anchor
@@ -197,8 +201,8 @@ def _find_pairs(tracks: Sequence[Track], objects: Sequence[SeenObject], at: floa
             (last_x, last_y), (next_x, next_y) = track.anchor, expected[j]
             moved = max(abs(x - last_x) / width, abs(y - last_y) / height)
             strayed = max(abs(x - next_x) / width, abs(y - next_y) / height)
-            if (cost := min(moved, strayed)) <= MOST_MOVED:
-                yield cost, i, j
+            if (distance := min(moved, strayed)) <= MOST_MOVED:
+                yield distance + SIZE_WEIGHT * abs(math.log(seen.reach[0] / track.reach[0])), i, j
 
 
 def _begin(seen: SeenObject, track_id: int, at: float) -> Tracked:

@@ -132,6 +132,16 @@ def test_who_goes_on_as_before_is_followed_further_than_their_own_size() -> None
     assert frames(rule, [row(1, 100), row(2, 250), row(4, 250), row(5, 300)]) == [], "they may also stop"
 
 
+def test_of_two_that_pass_each_other_each_keeps_its_id_by_its_size() -> None:
+    def passing(n: int, small: float, large: float) -> FrameRecord:
+        boxes = [[small - 20, 220, small + 20, 300], [large - 40, 140, large + 40, 300]]
+        return FrameRecord(n, row(n).at, {"n_loop": n, "bbox": boxes, "labels": ["person"] * 2, "scores": [0.9] * 2})
+
+    rows = [passing(1, 300, 340), passing(2, 330, 310)]
+    _, _, records = evaluate(RuleSet(), EvaluationState(), rows, size=SIZE, by_pts=False)
+    assert [record.row["ids"] for record in records] == [[1, 2], [1, 2]]
+
+
 def test_each_object_has_an_id_of_its_own_in_the_job() -> None:
     rules = RuleSet((GATE, DOOR), (Rule("gate", zone="gate", cooldown_s=0), Rule("come", zone="door", cooldown_s=0)))
     there, back = [row(1, 200, 430), row(2, 200, 530)], [row(3, 200, 430)]
