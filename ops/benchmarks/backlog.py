@@ -124,8 +124,8 @@ class Backlog:
         wall = max(from_text(text).timestamp() for text in self._ends(job_ids)) - started
         workers, server, commands = (after - was for after, was in zip(self._used(), before, strict=True))
         self.drain(job_ids)
-        seconds = (submitted, wall, workers, server)
-        return Cost(*(value * 1000 / depth for value in seconds), commands / depth, queued_bytes / depth)
+        submit_ms, wall_ms, workers_ms, server_ms = (s * 1000 / depth for s in (submitted, wall, workers, server))
+        return Cost(submit_ms, wall_ms, workers_ms, server_ms, commands / depth, queued_bytes / depth)
 
     def _until_empty(self) -> None:
         while self.container.redis.zcard(self.container.store.records.active_index):

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,6 +24,7 @@ from app.edge.joint.joint import JointInference
 from app.edge.joint.outcome import SampleOutcome
 from app.edge.joint.work import Work
 from app.edge.work_file import VARIABLE
+from app.inference.prediction import Picture
 from app.inference.predictor import Predictor
 from app.inference.predictor_factory import open_predictor
 from app.joint_inference.hard_examples import make
@@ -133,7 +134,7 @@ def _easy(case: Case, small: Predictor, link: Link, joint: Ran) -> list[Row]:
     ]
     times: tuple[list[float], list[float], list[float]] = ([], [], [])
     with _joint(small, link, "EdgeOnly", {}) as alone, _joint(small, link, case.algorithm, case.parameters) as running:
-        ways = (small.predict, alone.infer, running.infer)
+        ways: Sequence[Callable[[Picture], object]] = (small.predict, alone.infer, running.infer)
         for _ in range(ROUNDS):
             for picture in easy:
                 for way, took in zip(ways, times, strict=True):

@@ -32,6 +32,8 @@ MODELS = {
 }
 """Names, and the shape of one input."""
 AT_ONCE, CALLERS, PICTURES, ROUNDS = 8, 16, 160, 7
+Part = tuple[str | None, bytes | str, str]
+"""Name of a file, content and its type."""
 BATCHED = {"batch": str(AT_ONCE), "batch_wait_ms": "5"}
 
 
@@ -86,8 +88,8 @@ def _requests(client: httpx.Client, pool: ThreadPoolExecutor, pictures: list[byt
     headers = {"Authorization": f"Bearer {SECRET}"}
 
     def send(picture: bytes) -> None:
-        meta = (None, json.dumps({"id": "1"}), "application/json")
-        files = {"meta": meta, "picture": ("p", picture, "application/octet-stream")}
+        meta: Part = (None, json.dumps({"id": "1"}), "application/json")
+        files: dict[str, Part] = {"meta": meta, "picture": ("p", picture, "application/octet-stream")}
         client.post(f"/{SERVICE}/predict", files=files, headers=headers).raise_for_status()
 
     def send_all() -> None:

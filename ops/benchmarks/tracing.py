@@ -84,10 +84,10 @@ class Trace:
             self._answered(line)
             return answer
 
-        RedisConnection.send = traced_line_send  # type: ignore[method-assign]
-        RedisConnection.receive = traced_line_receive  # type: ignore[method-assign]
-        AbstractConnection.send_packed_command = traced_send  # type: ignore[method-assign]
-        AbstractConnection.read_response = traced_read  # type: ignore[method-assign]
+        RedisConnection.send = traced_line_send  # type: ignore[method-assign, assignment]
+        RedisConnection.receive = traced_line_receive  # type: ignore[method-assign, assignment]
+        AbstractConnection.send_packed_command = traced_send  # type: ignore[method-assign, assignment]
+        AbstractConnection.read_response = traced_read  # type: ignore[method-assign, assignment]
 
     def _sent(self, connection: object, packed: bytes) -> None:
         commands = parse(packed)

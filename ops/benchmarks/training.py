@@ -129,7 +129,8 @@ def _cancelling(deployment: TrainingDeployment, code_path: str, _ray: RayGateway
 
 def _freed(deployment: TrainingDeployment, code_path: str, _ray: RayGateway) -> list[Row]:
     """From the end of what held the GPUs to the start of what waited for them, by Ray's clock for both."""
-    by_itself, woken = [], []
+    by_itself: list[float] = []
+    woken: list[float] = []
     for _ in range(ROUNDS):
         for gaps, is_woken in ((by_itself, False), (woken, True)):
             holder = deployment.send(_spec(code_path, 600 if is_woken else 6, gpus=GPUS))

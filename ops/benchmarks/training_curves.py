@@ -188,7 +188,7 @@ def _view(url: str, writer: _Writer, begins_s: float, over: threading.Event) -> 
     return answers
 
 
-def _ms(values_s: Sequence[float], share: float) -> str:
+def _ms(values_s: list[float], share: float) -> str:
     return f"{percentile(values_s, share) * 1000:.0f} ms"
 
 

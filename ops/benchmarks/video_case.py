@@ -38,15 +38,13 @@ VARIANTS: Mapping[str, Sequence[Sequence[str]]] = {
     ALIGNMENT: (("headpose_fsanet_1x1", "headpose_fsanet_var"), ("headpose_fsanet_var",)),
 }
 GENERATOR = "SingleFrameGenerator"
-DAG = {
-    "generator": GENERATOR,
-    "flow": [GENERATOR, DETECTION, ALIGNMENT],
-    "input": {
-        DETECTION: {"image": f"{GENERATOR}.image"},
-        ALIGNMENT: {"image": f"{GENERATOR}.image", "bbox": f"{DETECTION}.bbox", "prob": f"{DETECTION}.prob"},
-        "Render": {"image": f"{ALIGNMENT}.image", "count": f"{ALIGNMENT}.count_result"},
-    },
+FLOW = [GENERATOR, DETECTION, ALIGNMENT]
+INPUT = {
+    DETECTION: {"image": f"{GENERATOR}.image"},
+    ALIGNMENT: {"image": f"{GENERATOR}.image", "bbox": f"{DETECTION}.bbox", "prob": f"{DETECTION}.prob"},
+    "Render": {"image": f"{ALIGNMENT}.image", "count": f"{ALIGNMENT}.count_result"},
 }
+DAG = {"generator": GENERATOR, "flow": FLOW, "input": INPUT}
 Boxes = list[list[float]]
 
 
@@ -83,8 +81,8 @@ class Case:
     def info(self) -> DagInfo:
         return {
             "generator": GENERATOR,
-            "flow": list(DAG["flow"]),
-            "input": dict(DAG["input"]),  # type: ignore[typeddict-item, call-overload]
+            "flow": list(FLOW),
+            "input": INPUT,
             "stages": {
                 stage.name: {
                     "kind": stage.kind,
@@ -117,7 +115,8 @@ def prepared(folder: Path) -> Case:
     frames = _frames(SHARED_DATA / "video" / CLIP)
     clip = folder / "clip.mp4"
     _write(clip, frames, FPS)
-    stages, files = [], {}
+    stages: list[Stage] = []
+    files: dict[str, Path] = {}
     for name, variants in VARIANTS.items():
         cards = tuple(tuple(_card(model, files) for model in models) for models in variants)
         stages.append(Stage(name, kinds()[name].name, cards))
@@ -172,11 +171,7 @@ def _look(case: Case, size: str, model: int) -> None:
 
 def rows_for(case: Case, nodes: Sequence[str]) -> list[Measured]:
     """The profile as it would be if each node had been measured. The quality of the alignment is its boxes'."""
-    return [
-        Measured(**{**row, "node": node, "quality": _graded(case, row)})  # type: ignore[typeddict-item]
-        for row in case.rows
-        for node in nodes
-    ]
+    return [{**row, "node": node, "quality": _graded(case, row)} for row in case.rows for node in nodes]
 
 
 def _graded(case: Case, row: Measured) -> float:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from app.video.model.plan import Encoder, Plan, Role, StagePlace, VideoConf
-from app.video.scheduling.contract import DagInfo, Measured, NodeInfo, ResourceInfo
+from app.video.scheduling.contract import DagInfo, Measured, NodeInfo, ResourceInfo, ServiceInfo
 from app.video.scheduling.cuts import mappings
 from app.video.scheduling.predictor import BOUNDLESS_FPS, Prediction, Predictor
 from app.video.scheduling.profile_model import ProfileModel, compute_kept_quality
@@ -181,7 +181,7 @@ def pictured(dag: DagInfo, line: Line, *, is_busy: bool) -> ResourceInfo:
 
 def _node(dag: DagInfo, name: str, line: Line, cpu: float) -> NodeInfo:
     mbps = line.bits_per_s / 1e6 if name == CLOUD else None
-    service = {"n_process": 1, "cpu_ratio": 0.0, "mem_ratio": 0.0, "queue": 0, "url": ""}
+    service: ServiceInfo = {"n_process": 1, "cpu_ratio": 0.0, "mem_ratio": 0.0, "queue": 0, "url": ""}
     return {
         "node": name,
         "ip": name,
@@ -194,5 +194,5 @@ def _node(dag: DagInfo, name: str, line: Line, cpu: float) -> NodeInfo:
         "up_mbps": mbps,
         "down_mbps": mbps,
         "age_s": 0.0,
-        "service": {stage: service for stage in dag["stages"]},  # type: ignore[typeddict-item]
+        "service": dict.fromkeys(dag["stages"], service),
     }

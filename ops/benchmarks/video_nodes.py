@@ -25,7 +25,7 @@ from app.edge.work_file import VARIABLE
 from app.video.model.constraint import read_constraint
 from app.video.model.job import JobContent, Mode, RestartPolicy, ServicesContent, StageHost
 from app.video.model.plan import Plan, Role, StagePlace, VideoConf
-from app.video.scheduling.contract import Measured, ResourceInfo
+from app.video.scheduling.contract import Measured, ResourceInfo, ServiceInfo
 from app.video.scheduling.policy_messages import PlanningInput
 from app.video.scheduling.policy_runner import PolicyRunner
 from ops.benchmarks.video_case import Case
@@ -257,7 +257,7 @@ class VideoNodes:
             detail = self.details.get(name, {})
             way = self.details.get(EDGE, {}).get("way", {}).get(name, {})
             cpu = used[self.cores[name]] / 100
-            service = {
+            service: ServiceInfo = {
                 "n_process": 1,
                 "cpu_ratio": min(cpu, detail.get("cpu_ratio", 0.0) * (psutil.cpu_count() or 1)),
                 "mem_ratio": 0.0,
@@ -276,7 +276,7 @@ class VideoNodes:
                 "up_mbps": way.get("up_mbps"),
                 "down_mbps": way.get("down_mbps"),
                 "age_s": 0.0,
-                "service": {stage.name: service for stage in self.case.stages},  # type: ignore[typeddict-item]
+                "service": {stage.name: service for stage in self.case.stages},
             }
         return infos
 

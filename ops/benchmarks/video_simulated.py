@@ -38,6 +38,10 @@ LINKS: Mapping[str, Callable[[float], float]] = {
 Fixed = tuple[str, tuple[dict[str, object], dict[str, object]]]
 
 
+def _all_the_time(is_busy: bool) -> Callable[[float], bool]:
+    return lambda _: is_busy
+
+
 def simulated() -> Iterator[str]:
     """Yields the lines of the table."""
     yield f"Simulated, {SECONDS:g} s of virtual time each\n{'':{WHAT}} {'simulated':>12} {'aim':>12}"
@@ -53,7 +57,7 @@ def simulated() -> Iterator[str]:
                     fps=fps,
                     noise=NOISE,
                     is_told=True,
-                    is_busy=lambda _, busy=is_busy: busy,
+                    is_busy=_all_the_time(is_busy),
                 )
                 mine = _row("profile", job.run(profile), is_fixed=False)
                 rows = [_row(name, job.run(_always(plan)), is_fixed=True) for name, plan in _plans(job, mine)]

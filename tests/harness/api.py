@@ -43,7 +43,7 @@ def npy(array: np.ndarray) -> bytes:
 
 def npz(**arrays: np.ndarray) -> bytes:
     file = io.BytesIO()
-    np.savez(file, **arrays)
+    np.savez(file, allow_pickle=True, **arrays)
     return file.getvalue()
 
 

@@ -74,7 +74,7 @@ def spawn(
     finally:
         for descriptor in {empty, *output} - {1, 2}:
             os.close(descriptor)
-    return copy  # type: ignore[no-any-return]
+    return copy
 
 
 def module_of(command: Sequence[str]) -> str:

@@ -28,6 +28,8 @@ from app.kit.web import tus
 from app.kit.web.operations import Operation
 from tests.harness.timed_search import TIMES
 
+AnyCase = schemathesis.Case[Any]
+
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 MODES = schemathesis.GenerationMode
 SEED = int(os.environ.get("MODELMILL_FUZZ_SEED", "1"))
@@ -81,7 +83,7 @@ def assert_answers_as_described(
 
 
 def _try_out(
-    cases: SearchStrategy[schemathesis.Case], session: requests.Session, *, seed: int, headers: Mapping[str, str]
+    cases: SearchStrategy[AnyCase], session: requests.Session, *, seed: int, headers: Mapping[str, str]
 ) -> None:
     @hypothesis.seed(seed)
     @given(case=cases)
@@ -92,8 +94,8 @@ def _try_out(
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
-    def check(case: schemathesis.Case) -> None:
-        given_headers = {"headers": dict(headers)} if headers else {}
+    def check(case: AnyCase) -> None:
+        given_headers: dict[str, Any] = {"headers": dict(headers)} if headers else {}
         case.call_and_validate(checks=CHECKS, session=session, timeout=60, **given_headers)
 
     check()

@@ -39,7 +39,7 @@ def share_first_process() -> None:
 
 def take_over() -> None:
     """In a child of it, or of the process that began it."""
-    forkserver._forkserver.ensure_running = resource_tracker.ensure_running  # type: ignore[attr-defined]
+    forkserver._forkserver.ensure_running = resource_tracker.ensure_running  # type: ignore[method-assign]
 
 
 class Copy:

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ def call_out(request: dict[str, Any], progress: Progress) -> dict[str, str]:
         "by a path": _tried(lambda: socket.socket(socket.AF_UNIX).connect(request["path"])),
         "netlink": _tried(lambda: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW)),
         "ipv6": _tried(lambda: socket.create_connection(("::1", request["port"]), 3)),
-        **{name: _tried(lambda kind=kind: socket.socket(socket.AF_INET, kind)) for name, kind in kinds.items()},
+        **{name: _tried(partial(socket.socket, socket.AF_INET, kind)) for name, kind in kinds.items()},
     }
 
 
@@ -90,8 +91,8 @@ def meet_processes(request: dict[str, Any], progress: Progress) -> dict[str, str
     outcomes = {}
     for pid in request["pids"]:
         outcomes[f"environment of {pid}"] = _tried(Path(f"/proc/{pid}/environ").read_bytes)
-        outcomes[f"memory of {pid}"] = _tried(lambda pid=pid: Path(f"/proc/{pid}/mem").read_bytes())
-        outcomes[f"signal to {pid}"] = _tried(lambda pid=pid: os.kill(pid, 0))
+        outcomes[f"memory of {pid}"] = _tried(Path(f"/proc/{pid}/mem").read_bytes)
+        outcomes[f"signal to {pid}"] = _tried(partial(os.kill, pid, 0))
     return outcomes
 
 
@@ -124,7 +125,7 @@ def compute(request: dict[str, Any], progress: Progress) -> dict[str, str]:
     """What honest tools do."""
     import csv  # whatever was not loaded before
 
-    assert csv.reader
+    assert csv.reader is not None
     return {
         "temporary file": _tried(lambda: tempfile.NamedTemporaryFile(dir=tempfile.gettempdir()).close()),
         "its place": str(Path(tempfile.gettempdir()).is_relative_to(Path.cwd())),

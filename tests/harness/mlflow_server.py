@@ -30,7 +30,7 @@ def running_mlflow(folder: Path) -> Iterator[str]:
         missing = "There is no MLflow: python -m venv .venv-mlflow && .venv-mlflow/bin/pip install mlflow"
         pytest.fail(missing) if os.environ.get("CI") else pytest.skip(missing)
     port = free_port()
-    command = [program, "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
+    command: list[str | Path] = [program, "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
     store = [
         "--backend-store-uri",
         f"sqlite:///{folder / 'mlflow.db'}",

@@ -136,7 +136,7 @@ def _give_to_somebody_without_rights(*paths: Path) -> str | None:
 
 
 def _run(command: list[object], user: str | None, *, check: bool = True) -> None:
-    extra_groups = [] if user else None
+    extra_groups: list[str] | None = [] if user else None
     subprocess.run(
         [str(part) for part in command],
         check=check,

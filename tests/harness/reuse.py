@@ -24,7 +24,7 @@ COMPILED = REPOSITORY / ".pytest_cache" / "templates"
 
 def share_authorities() -> None:
     """httpx reads the list of certificate authorities for each client, also for `httpx.get`: 30 ms of CPU."""
-    transports.create_ssl_context = _context  # type: ignore[attr-defined]
+    transports.create_ssl_context = _context
 
 
 def share_templates() -> None:
@@ -113,7 +113,7 @@ def describe_once() -> None:
             made[key] = make(operations, **about)
         return made[key]
 
-    main.document = described
+    main.document = described  # type: ignore[assignment]
 
 
 def share_fork_server() -> Callable[[], None]:
@@ -179,7 +179,7 @@ def build_commands_once() -> None:
             made[key] = described, make(described)  # kept, so that no other gets its id
         return made[key][1]
 
-    main.get_command = built
+    main.get_command = built  # type: ignore[assignment]
 
 
 def _context(verify: Any = True, cert: Any = None, trust_env: bool = True) -> ssl.SSLContext:

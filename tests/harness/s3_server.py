@@ -57,7 +57,7 @@ def shared_s3_server(folder: Path) -> Iterator[S3Server]:
 def _start() -> str:
     """Its endpoint and its folder."""
     home = tempfile.mkdtemp(prefix="modelmill-s3-")  # short: it holds UNIX sockets
-    command = [SCRIPT, home, str(free_ports(3)[0])]
+    command: list[str | Path] = [SCRIPT, home, str(free_ports(3)[0])]
     try:
         done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=400)
         if done.returncode == 3 and not os.environ.get("CI"):

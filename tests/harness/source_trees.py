@@ -29,7 +29,7 @@ def _trees(folder: str) -> Mapping[Path, ast.Module]:
 def nodes(tree: ast.Module, *kinds: type[Kind]) -> Iterator[Kind]:
     """The nodes of these kinds, kind after kind. Each tree is walked once."""
     of_tree = _nodes(tree)
-    return (node for kind in kinds for node in of_tree.get(kind, ()))
+    return (node for kind in kinds for node in of_tree.get(kind, ()) if isinstance(node, kind))
 
 
 @functools.cache

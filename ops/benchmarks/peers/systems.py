@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -12,7 +11,7 @@ from pathlib import Path
 
 import httpx
 
-from tests.harness.deployment import Deployment
+from tests.harness.deployment import Deployment, Process
 from tests.harness.ports import free_port
 
 STAGES = ("onnx", "bie", "nef")
@@ -101,7 +100,7 @@ def _prefect(deployment: Deployment, programs: Path) -> None:
         deployment.start([prefect, "task", "serve", f"{APPS / 'prefect_app.py'}:{stage}", "--limit", "1"])
 
 
-def _until_healthy(url: str, server: subprocess.Popen[bytes], timeout_s: float = 60) -> None:
+def _until_healthy(url: str, server: Process, timeout_s: float = 60) -> None:
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline and server.poll() is None:
         try:

@@ -12,7 +12,7 @@ from onnxruntime import quantization
 from onnxruntime.quantization.shape_inference import quant_pre_process
 
 
-class Arrays(quantization.CalibrationDataReader):  # type: ignore[misc]  # onnxruntime has no types
+class Arrays(quantization.CalibrationDataReader):
     def __init__(self, name: str, arrays: np.ndarray) -> None:
         self._name, self._left = name, iter(arrays)
 

@@ -60,7 +60,7 @@ def columns(x: Array) -> Array:
     return np.ascontiguousarray(windows.transpose(0, 2, 3, 1, 4, 5)).reshape(n, h, w, c * 9)
 
 
-def conv(x: Array, w: Array, b: Array) -> tuple[Array, Array]:
+def conv(x: Array, w: Array, b: Array | float) -> tuple[Array, Array]:
     cols = columns(x)
     return (cols @ w.reshape(len(w), -1).T + b).transpose(0, 3, 1, 2), cols
 
@@ -71,7 +71,7 @@ def conv_gradients(grad: Array, cols: Array, w: Array) -> tuple[Array, Array, Ar
     flat = g.reshape(-1, g.shape[-1])
     grad_w = (flat.T @ cols.reshape(-1, cols.shape[-1])).reshape(w.shape)
     turned = w[:, :, ::-1, ::-1].transpose(1, 0, 2, 3)
-    grad_x, _ = conv(np.ascontiguousarray(grad), np.ascontiguousarray(turned), np.float32(0))
+    grad_x, _ = conv(np.ascontiguousarray(grad), np.ascontiguousarray(turned), 0.0)
     return grad_x, grad_w, flat.sum(axis=0)
 
 

@@ -12,6 +12,7 @@ import io
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -113,7 +114,7 @@ def fitted_shapes(random: np.random.Generator) -> tuple[bytes, list[Image.Image]
         helper.make_node("Flatten", ["f"], ["g"], name="flat"),
     ]
     weights = {"edges": edge_filters() * 3, "mix": mix}
-    session = ReferenceEvaluator(onnx.load_from_string(model("features", nodes, weights, ("g", [1, 32]))))
+    session: Any = ReferenceEvaluator(onnx.load_from_string(model("features", nodes, weights, ("g", [1, 32]))))
     seen = features(lambda one: session.run(None, {"image": one})[0], as_input(pictures))
     with_one = np.hstack([seen, np.ones((len(seen), 1), np.float32)])
     targets = np.array([[kind == label for kind in KINDS] for label in labels], np.float32)

@@ -106,12 +106,22 @@ report, finish = container.stages.send_done, container.broker.finish
 
 @partial(held, "before-report")
 def _report(on_sent: Callable[[], None], **fields: Any) -> None:
-    report(lambda: (_halt("after-report", fields["step"]), on_sent()), **fields)
+    def halt() -> None:
+        _halt("after-report", fields["step"])
+        on_sent()
+
+    report(halt, **fields)
 
 
 def _finish(queue: str, call: ScriptCall, on_reply: Callable[[Any], None]) -> None:
     """Halts a scheduler once Redis has heard what follows from a done message."""
-    finish(queue, call, lambda reply: (queue == "done" and _halt("after-taken-in", ""), on_reply(reply)))
+
+    def halt(reply: Any) -> None:
+        if queue == "done":
+            _halt("after-taken-in", "")
+        on_reply(reply)
+
+    finish(queue, call, halt)
 
 
 container.stages.send_done = _report

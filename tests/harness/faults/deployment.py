@@ -267,9 +267,9 @@ class FaultDeployment(Deployment):
         return self.folder / "data" / "work" / job.job_id
 
     def log(self, worker: WorkerProcess) -> str:
-        return self._log(worker.master)
+        return self._log_text(worker.master)
 
-    def _log(self, master: Process) -> str:
+    def _log_text(self, master: Process) -> str:
         return (self.folder / f"{self.processes.index(master)}.log").read_text()
 
 

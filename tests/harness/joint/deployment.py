@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -202,7 +203,7 @@ class JointDeployment:
         for name in names:
             self.delete(name)
         for name in names:
-            until(lambda name=name: self.is_gone(name))
+            until(partial(self.is_gone, name))
 
     def ask(self, name: str, pictures: Sequence[bytes]) -> list[Json]:
         """The edge worker, as a program on its machine asks it."""

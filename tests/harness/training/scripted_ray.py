@@ -76,7 +76,7 @@ class ScriptedRay:
     def job(self, submission_id: str) -> RayJob | None:
         self._ask("job", submission_id)
         scripted = self.jobs.get(submission_id)
-        return scripted and scripted.job
+        return scripted.job if scripted else None
 
     def stop(self, submission_id: str) -> None:
         self._ask("stop", submission_id)

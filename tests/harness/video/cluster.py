@@ -8,6 +8,7 @@ import signal
 import sqlite3
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -190,7 +191,7 @@ class VideoCluster(JointDeployment):
         self.agent(OTHER, "edge", *named)
         self.agent(CLOUD, "cloud")
         for name in self.agents:
-            until(lambda name=name: self._is_online(name))
+            until(partial(self._is_online, name))
         for name, decoder in MODELS.items():
             self.add_model(name, (data / "models" / f"{name}.onnx").read_bytes(), decoder=decoder)
         self.stage("face_detection", "face_detection", ["face_rfb_640"], ["face_rfb_320"], ["face_slim_320"])
@@ -330,7 +331,7 @@ class VideoCluster(JointDeployment):
 
     def frames_heard(self) -> int:
         """How many results the web has taken, of all jobs; what is counted is kept for longer than a web lives."""
-        counted: Mapping[bytes, bytes] = self.deployment.redis.hgetall("metrics")
+        counted: Mapping[Any, Any] = self.deployment.redis.hgetall("metrics")
         counts = [value for key, value in counted.items() if b"video_frames" in key and b"processed" in key]
         return sum(int(float(value)) for value in counts)
 

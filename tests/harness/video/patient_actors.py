@@ -9,4 +9,4 @@ from app.video.service import planner
 
 nodes.OFFLINE_AFTER_S = 600.0
 planner.GAP_S = 10.0
-PolicyRunner.__init__.__kwdefaults__["limit_s"] = 60.0
+(PolicyRunner.__init__.__kwdefaults__ or {})["limit_s"] = 60.0

@@ -113,7 +113,7 @@ def profile() -> list[Measured]:
 
 def node(name: str, role: str, up_mbps: float | None = None, **changed: Any) -> NodeInfo:
     service = {"n_process": 1, "cpu_ratio": 0.0, "mem_ratio": 0.1, "queue": 0}
-    facts = {
+    facts: Any = {
         "node": name,
         "ip": f"ip-{name}",
         "role": role,
@@ -126,8 +126,9 @@ def node(name: str, role: str, up_mbps: float | None = None, **changed: Any) -> 
         "down_mbps": up_mbps,
         "age_s": 1.0,
         "service": dict.fromkeys(DAG["stages"], service),
+        **changed,
     }
-    return {**facts, **changed}  # type: ignore[return-value, typeddict-item]
+    return facts
 
 
 def resources(up_mbps: float | None = None, *, others: float = 0.0, **of_cloud: Any) -> ResourceInfo:
@@ -265,6 +266,7 @@ class SimulatedJob:
         self.metrics = PlanMetrics(lambda: FrameCounts(dropped=self.dropped), self._clock)
         requester = PlanRequester(lambda _: self._request_plan(policy), self._clock)
         self.plan: Plan | None = None
+        self.answer: tuple[Any, Any] = {}, {}
         self.coming: tuple[float, Plan] | None = None
         look_at, place = 0.0, 0
         for number in range(int(self.seconds * self.fps)):
