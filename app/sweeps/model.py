@@ -55,7 +55,7 @@ class Entry:
     state: EntryState = EntryState.PENDING
     problem: str = ""
     result: Mapping[str, Any] | None = None
-    """Result of its job: see result_of."""
+    """Result of its job, see result_of; of a refused one: why."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +86,8 @@ class RowAnswer:
     """Whether no other row of the same model is better in both quality and size."""
     is_waiting: bool = False
     """Whether its job waits for a worker of the stage that its status names."""
+    error: JsonObject | None = None
+    """Why it was refused or has failed: code, message, hint, detail; null if it did not."""
 
 
 def merge_values(base: Mapping[str, Any], change: Mapping[str, Any]) -> JsonObject:

@@ -103,5 +103,5 @@ def csv_answer(table: Sequence[Sequence[object]], file_name: str) -> Response:
 
 def table_of(rows: tuple[RowAnswer, ...]) -> list[list[Any]]:
     """The table as rows of a CSV file, its head first."""
-    names = list(RowAnswer.__dataclass_fields__)
+    names = [name for name in RowAnswer.__dataclass_fields__ if name != "error"]  # problem says it in a cell
     return [names, *([getattr(row, name) for name in names] for row in rows)]

@@ -10,7 +10,7 @@ from uuid import uuid4
 from pydantic import ValidationError
 
 from app.conversion.errors import JobFinished
-from app.conversion.model import JobRecord, StageState
+from app.conversion.model import JobError, JobRecord, StageState
 from app.conversion.options import Options
 from app.conversion.service import Conversion
 from app.conversion.service.batches import BatchModel, Variant
@@ -190,7 +190,7 @@ class Sweeps:
                     full.add(sweep.owner)
                     logger.info("A job of sweep %s waits: %s", sweep.sweep_id, error.message)
                 else:
-                    self._note(entry, EntryState.REFUSED, error.text)
+                    self._note(entry, EntryState.REFUSED, error)
             else:
                 count += 1
         return count
@@ -219,9 +219,9 @@ class Sweeps:
         if not self._note(entry, EntryState.SUBMITTED):  # it was cancelled or deleted in the meantime
             self.conversion.jobs.cancel(entry.job_id, sweep.owner)
 
-    def _note(self, entry: Entry, state: EntryState, problem: str = "") -> bool:
+    def _note(self, entry: Entry, state: EntryState, error: ModelmillError | None = None) -> bool:
         with self.database.write() as conn:
-            return store.change(conn, entry, state, problem=problem)
+            return store.change(conn, entry, state, error)
 
     def _build_options(self, model: BatchModel, variant: Variant) -> Options:
         try:
@@ -260,8 +260,13 @@ def result_of(record: JobRecord) -> JsonObject:
         "rule_db": record.rule_db,
         "took_s": took_s,
         "problem": record.error.reason if record.error else "",
+        "error": _describe_error(record.error) if record.error else None,
         "is_waiting": record.current.state is StageState.QUEUED,
     }
+
+
+def _describe_error(error: JobError) -> JsonObject:
+    return {"code": error.code, "message": error.reason, "hint": error.hint, "detail": error.detail}
 
 
 _NO_NUMBERS = ("verdict", "snr_db", "cosine", "size_bytes", "latency_ms", "rule_db", "took_s")

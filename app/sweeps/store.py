@@ -9,6 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
+from app.kit.errors import ModelmillError
 from app.kit.sql import metadata, note_change
 from app.kit.sql.pages import page_of
 from app.kit.sql.rows import count_rows, first, from_row
@@ -113,11 +114,11 @@ def pending(conn: Connection, most: int) -> list[tuple[Sweep, Entry]]:
     return [(_sweep_of(row), _entry_of(row)) for row in conn.execute(query)]
 
 
-def change(conn: Connection, entry: Entry, state: EntryState, *, problem: str = "") -> bool:
+def change(conn: Connection, entry: Entry, state: EntryState, error: ModelmillError | None = None) -> bool:
     """Moves an entry from PENDING to another state.
 
     Args:
-        problem: a sentence for the user.
+        error: why it is refused.
 
     Returns:
         False if it is no longer PENDING; it then stays as it is.
@@ -125,7 +126,11 @@ def change(conn: Connection, entry: Entry, state: EntryState, *, problem: str = 
     note_change(conn, sweep_key(entry.sweep_id))
     c = entries.c
     where = (c.sweep_id == entry.sweep_id, c.position == entry.position, c.state == EntryState.PENDING.value)
-    return conn.execute(sa.update(entries).where(*where).values(state=state.value, problem=problem)).rowcount == 1
+    values: dict[str, Any] = {"state": state.value}
+    if error is not None:
+        result = {"status": state.value, "problem": error.text, "error": error.to_dict()}
+        values |= {"problem": error.text, "result": json.dumps(result)}
+    return conn.execute(sa.update(entries).where(*where).values(**values)).rowcount == 1
 
 
 def note_result(conn: Connection, job_id: str, result: Mapping[str, Any]) -> None:

@@ -79,6 +79,20 @@ def test_why_a_job_is_refused_and_what_to_do_are_two_sentences(
     (row,) = web.get(f"/sweeps/{sweep_id}").json()["rows"]
     assert row["status"] == "REFUSED"
     assert row["problem"].endswith("]. Use the names of the model's inputs.")
+    assert (row["error"]["code"], row["error"]["hint"]) == ("BAD_INPUT", "Use the names of the model's inputs.")
+
+
+def test_the_page_says_in_the_language_of_its_reader_why_a_job_was_refused_or_failed(
+    web: Within, container: Container, models: list[dict[str, Any]]
+) -> None:
+    options = [{"name": "x", "options": {"input_shapes": {"nope": [1, 2]}}}, {"name": "y"}]
+    sweep_id = web.post("/sweeps", json={"models": models[:1], "options": options}).json()["sweep_id"]
+    container.sweeps.submit_pending()
+    web.post(f"/jobs/{web.get(f'/sweeps/{sweep_id}').json()['rows'][1]['job_id']}/cancel")
+    page = web.get(f"/ui/sweeps/{sweep_id}", headers={"Accept-Language": "zh-Hant"}).text
+    refused, failed = (part.partition("</tr>")[0] for part in page.split('<tr id="row-')[1:])
+    assert "輸入有誤。" in refused and "請使用模型輸入的名稱。" in refused, refused
+    assert "已取消。" in failed, failed
 
 
 def test_a_job_of_a_sweep_says_where_its_model_was_fetched_from(
