@@ -18,8 +18,9 @@ def drivers(cameras: Cameras, media_server: str = "") -> Sequence[WorkloadDriver
     """
     from app.edge.joint.driver import JointDriver
     from app.edge.video.drivers import JobDriver, StageHostDriver
+    from app.edge.video.source_probes import SourceProbes
 
-    return (JointDriver(cameras, media_server), JobDriver(cameras, media_server), StageHostDriver())
+    return (JointDriver(cameras, media_server), JobDriver(cameras, media_server, SourceProbes()), StageHostDriver())
 
 
 def run_node(options: AgentOptions) -> None:

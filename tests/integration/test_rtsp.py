@@ -16,6 +16,7 @@ from app.edge.joint.stream import SourceStreams
 from app.inference.errors import SourceUnusable
 from app.inference.prediction import Picture, Prediction
 from app.inference.sources import Source, open_source
+from app.inference.sources.facts import SourceFacts, probe
 from app.inference.sources.video import TIMEOUT_S
 from app.joint_inference.hard_examples import make
 from app.joint_inference.model.sources import NamedSource
@@ -95,6 +96,11 @@ def test_a_camera_with_a_password_is_read_by_who_has_it(scheme: str) -> None:
             )
         message = failure(camera.url("ann:p@ss/w:rd"))
         assert message.startswith(f"rtsp://…@127.0.0.1:{camera.port}/cam cannot be opened") and "ss/w" not in message
+
+
+def test_what_a_camera_gives_is_known_before_a_job_reads_it(camera: RtspServer) -> None:
+    assert probe(camera.url(ACCOUNT)) == SourceFacts(width=160, height=96, fps=20.0, is_live=True)
+    assert probe(camera.url("ann:wrong")).problem == failure(camera.url("ann:wrong"))
 
 
 def test_what_is_wrong_with_an_address_is_said(camera: RtspServer) -> None:

@@ -16,6 +16,7 @@ from starlette.routing import BaseRoute
 from app.edge.agent.cameras import SOURCE_NOT_OFFERED, Cameras
 from app.edge.agent.driver import Agent, Allocation, Blob, ProcessSpec, WorkRefused
 from app.edge.video import driver_routes
+from app.edge.video.source_probes import SourceProbes
 from app.edge.video.work import RunnerWork, ServicesWork
 from app.edge.work_file import VARIABLE
 from app.inference.sources.allow_list import SourceNotOffered
@@ -41,15 +42,16 @@ class JobDriver:
 
     kind = JOBS
 
-    def __init__(self, cameras: Cameras, media_server: str = "") -> None:
+    def __init__(self, cameras: Cameras, media_server: str = "", probes: SourceProbes | None = None) -> None:
         """See `Videos`.
 
         Args:
             cameras: of this node.
             media_server: the URL below which pictures are broadcast, perhaps with user and password; empty: none.
+            probes: of live sources.
         """
         self.cameras, self._media_server = cameras, media_server
-        self.videos = Videos(cameras)
+        self.videos = Videos(cameras, probes)
         self.videos.told()  # logs what is wrong with one from the start
         self._runners: dict[str, driver_routes.RunnerAddress] = {}
 
@@ -212,12 +214,15 @@ logger = logging.getLogger(__name__)
 class Videos:
     """What a node's cameras are to video jobs.
 
+    Args:
+        probes: of its live sources; None: nothing is known of these.
+
     Raises:
         BadInput: A path that the agent was started with is not there; what a URL names is not looked up.
     """
 
-    def __init__(self, cameras: Cameras) -> None:
-        self.cameras = cameras
+    def __init__(self, cameras: Cameras, probes: SourceProbes | None = None) -> None:
+        self.cameras, self._probes = cameras, probes
         self._known: dict[str, tuple[Mark, SourceFacts]] = {}
         for camera in cameras.by_id().values():
             if not is_stream(camera.source) and not is_there(Path(camera.source)):
@@ -227,10 +232,12 @@ class Videos:
 
     def told(self) -> dict[str, Mapping[str, str]]:
         """By id: {type, name}, and size, as 270x480, fps, live ("yes"), problem and refused ("yes"), where there are. A
-        file is looked at when it has changed."""
+        file is looked at when it has changed; of a live source that is known later."""
         cameras = self.cameras.by_id()
         present = {camera.source for camera in cameras.values()}
         self._known = {source: known for source, known in self._known.items() if source in present}
+        if self._probes is not None:
+            self._probes.keep(present)
         return {camera_id: self._describe_camera(camera) for camera_id, camera in cameras.items()}
 
     def _describe_camera(self, camera: Camera) -> dict[str, str]:
@@ -255,7 +262,9 @@ class Videos:
             known = self._known[camera.source] = mark, facts
             if known[1].problem:
                 logger.warning("Video %s: %s.", camera.id, known[1].problem)
-        return known[1]
+        facts = known[1]
+        is_open = facts.is_live and not facts.problem
+        return self._probes.facts(source) if is_open and self._probes is not None else facts
 
 
 def _mark(source: str) -> Mark:

@@ -1,0 +1,110 @@
+"""What live sources give, before a job reads them: each is opened once, by a process of its own that FFmpeg may crash.
+
+Run as a program, it reads a source from its standard input and prints its facts.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Collection
+
+from app.edge.agent.allocation import environment_for_workers
+from app.inference.sources.facts import SourceFacts, probe
+from app.kit.process.spawn import python_module
+from app.kit.sandbox.kernel import die_with_parent
+from app.kit.text.json_form import JsonForm
+
+EXCLUSIVE = ("/", "udp:", "srt:")
+"""Beginnings of sources that one program reads at a time, or which a sender calls: only a job opens them."""
+LIMIT_S = 40.0
+"""Seconds until a probe that says nothing is killed; a source itself is given up before."""
+AGAIN_S = 300.0
+"""Seconds until a source that could not be opened is probed again."""
+LIVE = SourceFacts(is_live=True)
+"""Facts of a live source of which no more is known."""
+logger = logging.getLogger(__name__)
+_FACTS = JsonForm(SourceFacts)
+
+
+class SourceProbes:
+    """Probes one source after the other, in a thread that is there while there are any. For any thread.
+
+    Args:
+        run: returns the facts of a source.
+        clock: monotonic seconds.
+    """
+
+    def __init__(
+        self, run: Callable[[str], SourceFacts] | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._run, self._clock = run or _run, clock
+        self._known = dict[str, tuple[SourceFacts, float]]()
+        """By source: its facts, and when it was probed."""
+        self._waiting = list[str]()
+        self._lock, self._thread = threading.Lock(), threading.Thread()
+
+    def facts(self, source: str) -> SourceFacts:
+        """Returns what is known of a live source now; what is not known is found out."""
+        if source.startswith(EXCLUSIVE):
+            return LIVE
+        with self._lock:
+            facts, at = self._known.get(source, (LIVE, -AGAIN_S))
+            is_due = not facts.width and self._clock() - at >= AGAIN_S
+            if is_due and source not in self._waiting:
+                self._waiting.append(source)
+                if len(self._waiting) == 1:
+                    self._thread = threading.Thread(target=self._probe_all, name="source probes", daemon=True)
+                    self._thread.start()
+            return facts
+
+    def keep(self, sources: Collection[str]) -> None:
+        """Forgets the others."""
+        with self._lock:
+            self._known = {source: known for source, known in self._known.items() if source in sources}
+
+    def wait(self) -> None:
+        """Waits until all are probed."""
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def _probe_all(self) -> None:
+        while True:
+            source = self._waiting[0]
+            facts = self._run(source)
+            with self._lock:
+                before, _ = self._known.get(source, (LIVE, 0.0))
+                self._known[source] = facts, self._clock()
+                if facts.problem and facts.problem != before.problem:
+                    logger.warning("%s.", facts.problem)
+                self._waiting.pop(0)
+                if not self._waiting:
+                    return
+
+
+def _run(source: str) -> SourceFacts:
+    """Its address may have a password, so it is no argument."""
+    try:
+        program = subprocess.run(
+            python_module(__name__),
+            env=environment_for_workers(os.environ),
+            input=source,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S,
+            check=True,
+        )
+        return _FACTS.read(json.loads(program.stdout))
+    except (OSError, subprocess.SubprocessError, ValueError) as error:
+        logger.warning("A live source could not be probed: %s", type(error).__name__)
+        return LIVE
+
+
+if __name__ == "__main__":
+    die_with_parent()
+    print(json.dumps(_FACTS.write(probe(sys.stdin.read()))))

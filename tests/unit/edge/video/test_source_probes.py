@@ -1,0 +1,72 @@
+"""When a live source is opened to see what it gives, and how often again."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from app.edge.agent.cameras import Cameras
+from app.edge.video.drivers import Videos
+from app.edge.video.source_probes import AGAIN_S, LIVE, SourceProbes
+from app.inference.sources.facts import SourceFacts, probe
+from tests.harness.camera import SIZE, camera
+
+DOOR = "rtsp://ann:secret@camera/1"
+GIVEN = SourceFacts(width=640, height=360, fps=15, is_live=True)
+
+
+def test_what_a_camera_gives_is_told_once_it_is_known_and_not_found_out_again() -> None:
+    tried, may_answer = list[str](), threading.Event()
+
+    def run(source: str) -> SourceFacts:
+        may_answer.wait()
+        tried.append(source)
+        return GIVEN
+
+    videos = Videos(Cameras([("door", DOOR)]), probes := SourceProbes(run))
+    unknown = {"type": "door", "name": "rtsp://camera/1", "live": "yes"}
+    assert [videos.told()["0"], videos.told()["0"]] == [unknown, unknown], "nobody waits for it"
+    may_answer.set()
+    probes.wait()
+    assert videos.told()["0"] == {**unknown, "size": "640x360", "fps": "15"}
+    assert tried == [DOOR]
+
+
+def test_one_that_cannot_be_opened_says_why_and_is_tried_again_after_a_while(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    at, answers = [0.0], [SourceFacts("it is away", is_live=True), SourceFacts("it is away", is_live=True), GIVEN]
+    probes = SourceProbes(lambda _: answers.pop(0), clock=lambda: at[0])
+    videos = Videos(Cameras([("door", DOOR)]), probes)
+    for seconds, problem in ((0.0, None), (0.0, "it is away"), (AGAIN_S, "it is away"), (2 * AGAIN_S, "it is away")):
+        at[0] = seconds
+        assert videos.told()["0"].get("problem") == problem
+        probes.wait()
+    assert videos.told()["0"]["size"] == "640x360"
+    assert caplog.text.count("it is away.") == 1, "the same is logged once"
+
+
+@pytest.mark.parametrize("source", ["/dev/video0", "udp://0.0.0.0:5000", "srt://:9000?mode=listener"])
+def test_one_that_only_one_program_can_read_is_left_to_the_job(source: str) -> None:
+    assert SourceProbes(lambda _: GIVEN).facts(source) == LIVE
+
+
+def test_an_address_that_nobody_uses_any_more_is_forgotten() -> None:
+    probes = SourceProbes(lambda _: GIVEN)
+    probes.facts(DOOR)
+    probes.wait()
+    probes.keep([DOOR])
+    assert probes.facts(DOOR) == GIVEN
+    probes.keep([])
+    assert probes.facts(DOOR) == LIVE
+    probes.wait()
+
+
+def test_the_rate_of_a_camera_that_names_none_is_measured() -> None:
+    with camera() as served:
+        facts = probe(served.url)
+    assert (facts.width, facts.height, facts.is_live, facts.problem) == (*SIZE, True, "")
+    assert facts.fps >= 1
+    gone = probe(served.url)
+    assert gone.is_live and gone.problem.startswith("http://127.0.0.1") and not gone.width
