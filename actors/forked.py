@@ -41,13 +41,13 @@ def work(queues: list[str], is_clock: bool = False) -> None:
         queues: each has a thread to itself.
         is_clock: send what is due by the clock, too.
     """
-    was_told = False
+    is_ending = False
 
     def tell(_number: int, _frame: FrameType | None) -> None:
-        nonlocal was_told
-        if was_told:
+        nonlocal is_ending
+        if is_ending:
             raise SystemExit(KILLED)
-        was_told = True
+        is_ending = True
         raise Ended
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)

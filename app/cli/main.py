@@ -36,8 +36,8 @@ app = typer.Typer(
 )
 
 
-def _print_version(is_wanted: bool) -> None:
-    if is_wanted:
+def _print_version(is_given: bool) -> None:
+    if is_given:
         from importlib.metadata import version
 
         typer.echo(f"modelmill {version('modelmill')}")

@@ -95,7 +95,7 @@ def _watch(child: int, lifeline: int, signals: int) -> int | None:
         Its wait status; None if it has to be killed.
     """
     ended = os.pidfd_open(child)
-    was_asked = False
+    is_ending = False
     while True:
         readable = select.select([ended, lifeline, signals], [], [])[0]
         if ended in readable:
@@ -105,9 +105,9 @@ def _watch(child: int, lifeline: int, signals: int) -> int | None:
         for number in os.read(signals, 64):
             if number not in STOP_SIGNALS:
                 continue
-            if was_asked:
+            if is_ending:
                 return None
-            was_asked = True
+            is_ending = True
             signal.pidfd_send_signal(ended, signal.SIGTERM)
 
 

@@ -36,7 +36,7 @@ def main() -> None:
         deployment = SftpServer(folder)
         try:
             home = deployment.user("alice")
-            rows = [*_janitor(deployment), _listing(deployment, home), *_upload(deployment, home, folder)]
+            rows = [*_retention(deployment), _listing(deployment, home), *_upload(deployment, home, folder)]
         finally:
             deployment.close()
     print(f"\n{'':52} {'measured':>12} {'aim':>24}")
@@ -44,7 +44,7 @@ def main() -> None:
         print(f"{what:52} {measured:>12} {aim:>24}")
 
 
-def _janitor(deployment: SftpServer) -> list[tuple[str, str, str]]:
+def _retention(deployment: SftpServer) -> list[tuple[str, str, str]]:
     ended_at = datetime(2026, 1, 1, tzinfo=UTC)
     for number in range(USERS):
         home = deployment.user(f"user{number}", has_key=False)

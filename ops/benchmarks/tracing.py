@@ -50,7 +50,7 @@ class Trace:
     def __init__(self) -> None:
         self._file: int | None = None
         self._scripts = _script_names()
-        self._asked: dict[int, tuple[str, int]] = {}  # connection → label, replies still to come
+        self._pending: dict[int, tuple[str, int]] = {}  # connection → label, replies still to come
 
     def open(self, folder: Path, role: str) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
@@ -94,16 +94,16 @@ class Trace:
         label = " + ".join(dict.fromkeys(self._label(words) for words in commands))
         if threading.current_thread().name.startswith("heartbeat") or ".DQ" in label:
             label = BACKGROUND
-        before = self._asked.get(id(connection), ("", 0))[1]  # sent ahead, with the reply still to come
-        self._asked[id(connection)] = (label, before + len(commands))
+        before = self._pending.get(id(connection), ("", 0))[1]  # sent ahead, with the reply still to come
+        self._pending[id(connection)] = (label, before + len(commands))
         self._write(SEND, label, len(commands))
 
     def _answered(self, connection: object) -> None:
-        label, missing = self._asked.get(id(connection), ("message", 1))
+        label, missing = self._pending.get(id(connection), ("message", 1))
         if missing > 1:
-            self._asked[id(connection)] = (label, missing - 1)
+            self._pending[id(connection)] = (label, missing - 1)
         else:
-            self._asked.pop(id(connection), None)
+            self._pending.pop(id(connection), None)
             self._write(REPLY, label, 0)
 
     def _label(self, words: list[bytes]) -> str:

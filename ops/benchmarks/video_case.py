@@ -50,7 +50,7 @@ Boxes = list[list[float]]
 
 @dataclass
 class Case:
-    """files: sha256 → model. found: (size, model) → boxes of each frame, 0..1 of the picture; rows: of a node named
+    """files: sha256 → model. boxes: (size, model) → boxes of each frame, 0..1 of the picture; rows: of a node named
     `any`. fps: of the clip."""
 
     clip: Path
@@ -58,7 +58,7 @@ class Case:
     stages: tuple[Stage, ...]
     files: Mapping[str, Path]
     frames: Sequence[Picture]
-    found: dict[tuple[str, int], list[Boxes]] = field(default_factory=dict)
+    boxes: dict[tuple[str, int], list[Boxes]] = field(default_factory=dict)
     rows: list[Measured] = field(default_factory=list)
     fps: float = FPS
     _known: dict[tuple[str, int, int], float] = field(default_factory=dict)
@@ -99,7 +99,7 @@ class Case:
         one before."""
         key = (size, model, nskip)
         if key not in self._known:
-            golden, boxes = self.found[SIZES[-1], 0], self.found[size, model]
+            golden, boxes = self.boxes[SIZES[-1], 0], self.boxes[size, model]
             self._known[key] = held_f1(golden, boxes, nskip)
         return self._known[key]
 
@@ -153,7 +153,7 @@ def _look(case: Case, size: str, model: int) -> None:
         taken[ALIGNMENT].append(time.perf_counter() - between)
         height, width = picture.shape[:2]
         boxes.append([[x1 / width, y1 / height, x2 / width, y2 / height] for x1, y1, x2, y2 in answer["bbox"]])
-    case.found[size, model] = boxes
+    case.boxes[size, model] = boxes
     bytes_ = sum(len(encode(picture)[0]) for picture in pictures[::8]) / len(pictures[::8])
     for stage, times in taken.items():
         case.rows.append(

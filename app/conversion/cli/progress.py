@@ -104,7 +104,7 @@ class ProgressLines:
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._said: dict[str, str] = {}
+        self._shown: dict[str, str] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -123,6 +123,6 @@ class ProgressLines:
                 self._say(step, re.sub(r"[\d.,/ %]+", "#", text), f"{record['stages'][step]['progress']:3d} %  {text}")
 
     def _say(self, name: str, what: str, text: str) -> None:
-        if self._said.get(name) != what:
-            self._said[name] = what
+        if self._shown.get(name) != what:
+            self._shown[name] = what
             self._console.print(f"{name:<7} {text}", markup=False, highlight=False, soft_wrap=True)

@@ -133,8 +133,8 @@ class NodeAgent:
     def reports(self, kind: str) -> list[WorkerReport]:
         return [report for report in self._supervisor.reports() if report.key.kind == kind]
 
-    def heard(self, key: WorkKey, *, is_running: bool, detail: Mapping[str, Any]) -> None:
-        self._supervisor.heard(key, is_running=is_running, detail=detail)
+    def note_status(self, key: WorkKey, *, is_running: bool, detail: Mapping[str, Any]) -> None:
+        self._supervisor.note_status(key, is_running=is_running, detail=detail)
 
     def send(self, path: str, body: bytes, content_type: str, *, replaces: str = "") -> None:
         """See `driver.Agent.send`."""

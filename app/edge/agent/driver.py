@@ -149,7 +149,7 @@ class Agent(Protocol):
     def reports(self, kind: str) -> list[WorkerReport]:
         """Returns the current reports of the workers of this kind."""
 
-    def heard(self, key: WorkKey, *, is_running: bool, detail: Mapping[str, Any]) -> None:
+    def note_status(self, key: WorkKey, *, is_running: bool, detail: Mapping[str, Any]) -> None:
         """Notes that a worker has reported itself.
 
         Args:

@@ -69,10 +69,10 @@ class WorkerSupervisor:
         )
         return next((order for order in orders if order.operation is not Operation.DELETE), None)
 
-    def heard(self, key: WorkKey, *, is_running: bool, detail: Mapping[str, Any]) -> None:
+    def note_status(self, key: WorkKey, *, is_running: bool, detail: Mapping[str, Any]) -> None:
         worker = self._workers.get(key)
         if worker is not None:
-            worker.heard(is_running=is_running, detail=detail)
+            worker.note_status(is_running=is_running, detail=detail)
 
     async def look_at_logs(self) -> None:
         """Rotate long logs, forever."""

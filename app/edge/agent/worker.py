@@ -72,7 +72,7 @@ class Worker:
         self.status.order = order
         self._changed.set()
 
-    def heard(self, *, is_running: bool, detail: Mapping[str, Any]) -> None:
+    def note_status(self, *, is_running: bool, detail: Mapping[str, Any]) -> None:
         self.status.add_detail(detail)
         if is_running and self.status.is_current:
             self.status.mark_running()

@@ -117,7 +117,7 @@ class DriverEndpoints:
         if info.ownerKind.lower() not in OWNER_KINDS:
             raise BadRequest(f"There is no owner of the kind {info.ownerKind!r}.", hint=f"Known is {OWNER_KINDS[0]}.")
         order = self._find_owner(worker, namespace=info.namespace, name=info.ownerName, uid=info.uid)
-        self.agent.heard(order.key, is_running=info.status == "running", detail=info.detail)
+        self.agent.note_status(order.key, is_running=info.status == "running", detail=info.detail)
         task_info = info.taskInfo if info.taskInfo is not None else info.ownerInfo
         if task_info is not None:
             self._report(order, info.status, task_info)

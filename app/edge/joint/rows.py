@@ -97,9 +97,9 @@ class RowQueue:
         """
 
         def put(row: JsonObject) -> None:
-            is_wanted = self.choice is RowChoice.ALL or bool(row["bbox"])
+            is_chosen = self.choice is RowChoice.ALL or bool(row["bbox"])
             place.ids = row.get("ids", ())
-            place.text = json.dumps(row, separators=(",", ":")) if is_wanted else ""
+            place.text = json.dumps(row, separators=(",", ":")) if is_chosen else ""
             then()
 
         self.orders.of(place.source).fill(place, row_of(outcome, place, size, self.labels), put)

@@ -80,7 +80,7 @@ def of_services(agent: Agent) -> list[BaseRoute]:
         order = agent.owner_of(SERVICES, services_name(agent.node))
         if order is None:
             raise NoServices("This node serves no stages.")
-        agent.heard(order.key, is_running=True, detail=detail)
+        agent.note_status(order.key, is_running=True, detail=detail)
         return JSONResponse(OK)
 
     return [_post("/video/services/info", info)]

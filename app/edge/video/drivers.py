@@ -52,7 +52,7 @@ class JobDriver:
         """
         self.cameras, self._media_server = cameras, media_server
         self.videos = Videos(cameras, probes)
-        self.videos.told()  # logs what is wrong with one from the start
+        self.videos.describe()  # logs what is wrong with one from the start
         self._runners: dict[str, driver_routes.RunnerAddress] = {}
 
     def blobs(self, order: Order) -> list[Blob]:  # noqa: ARG002  # a runner computes no stage
@@ -117,7 +117,7 @@ class JobDriver:
         return driver_routes.of_jobs(agent, self._runners.get)
 
     def offers(self, agent: Agent) -> Mapping[str, Any]:
-        videos, server = self.videos.told(), without_credentials(self._media_server)
+        videos, server = self.videos.describe(), without_credentials(self._media_server)
         offers: JsonObject = {"address": agent.own_address, "videos": videos} if videos else {}
         offers |= {"media_server": server} if videos and server else {}
         with suppress(ImportError):  # without PyAV there is no video, as each of them says
@@ -230,7 +230,7 @@ class Videos:
                     f"there is no video {camera.source}", hint="Give --video a path that this machine has, or a URL."
                 )
 
-    def told(self) -> dict[str, Mapping[str, str]]:
+    def describe(self) -> dict[str, Mapping[str, str]]:
         """By id: {type, name}, and size, as 270x480, fps, live ("yes"), problem and refused ("yes"), where there are. A
         file is looked at when it has changed; of a live source that is known later."""
         cameras = self.cameras.by_id()
@@ -246,9 +246,9 @@ class Videos:
         size = f"{facts.width}x{facts.height}" if facts.width else ""
         fps = f"{facts.fps:.5g}" if facts.fps else ""
         live, refused = ("yes" if flag else "" for flag in (facts.is_live, facts.is_refused))
-        told = {"type": camera.type, "name": name, "size": size, "fps": fps, "live": live}
-        told |= {"problem": facts.problem, "refused": refused}
-        return {key: value for key, value in told.items() if value or key in ("type", "name")}
+        facts_by_name = {"type": camera.type, "name": name, "size": size, "fps": fps, "live": live}
+        facts_by_name |= {"problem": facts.problem, "refused": refused}
+        return {key: value for key, value in facts_by_name.items() if value or key in ("type", "name")}
 
     def _find_facts(self, camera: Camera, name: str) -> SourceFacts:
         try:

@@ -51,11 +51,11 @@ def configure(form: Format, level: Level) -> None:
         root.removeHandler(old)
     root.addHandler(handler)
     root.setLevel(level.upper())
-    for name, is_wanted in UVICORN.items():
+    for name, propagates in UVICORN.items():
         logger = logging.getLogger(name)
         logger.handlers.clear()
         logger.setLevel(logging.NOTSET)
-        logger.propagate = is_wanted
+        logger.propagate = propagates
     logging.getLogger(HTTP_CLIENT).setLevel(logging.NOTSET if level == "debug" else logging.WARNING)
     # Python's documented switches for what our lines never show: thread, process name, and place in the code.
     logging.logThreads = logging.logMultiprocessing = False

@@ -27,7 +27,7 @@ _tracer: Tracer | None = None
 logger = logging.getLogger(__name__)
 
 
-def is_wanted(environment: Mapping[str, str]) -> bool:
+def is_enabled(environment: Mapping[str, str]) -> bool:
     if environment.get("OTEL_SDK_DISABLED", "").lower() == "true":
         return False
     exporter = environment.get("OTEL_TRACES_EXPORTER", "")
@@ -41,7 +41,7 @@ def configure(role: str) -> None:
         role: web, worker, …; OTEL_SERVICE_NAME takes precedence.
     """
     global _provider, _tracer  # noqa: PLW0603  # a process traces or it does not, like its logging
-    if _provider is not None or not is_wanted(os.environ):
+    if _provider is not None or not is_enabled(os.environ):
         return
     try:
         from opentelemetry.sdk.resources import Resource

@@ -261,8 +261,8 @@ class BlockingBroker(ConsumerBroker):
     def _find_listeners(self, name: str) -> list[Callable[..., None]]:
         """Returns the middleware that handles this signal; most does not, and there are eight signals per message."""
         silent = getattr(Middleware, name)
-        heard = (m for m in self.middleware if getattr(type(m), name, silent) is not silent)
-        return [getattr(middleware, name) for middleware in heard]
+        receivers = (m for m in self.middleware if getattr(type(m), name, silent) is not silent)
+        return [getattr(middleware, name) for middleware in receivers]
 
 
 def _make_fields(queue: str, actor: str, message_id: str | None, kwargs: JsonObject) -> JsonObject:

@@ -31,15 +31,15 @@ class TimeboxedQuery(Generic[T]):
         self._database = database
         self._query = query
         self._lock = threading.Lock()
-        self._asked: Future[T] | None = None
+        self._pending: Future[T] | None = None
 
     def take(self) -> T | None:
         """None: the database does not answer, or not within WITHIN_S."""
         with self._lock:
-            if self._asked is None or self._asked.done():
-                self._asked = Future()
-                threading.Thread(target=self._ask, args=(self._asked,), name="glance", daemon=True).start()
-            pending = self._asked
+            if self._pending is None or self._pending.done():
+                self._pending = Future()
+                threading.Thread(target=self._ask, args=(self._pending,), name="timeboxed-query", daemon=True).start()
+            pending = self._pending
         stalled_at = self._stalled_at.get(self._database)
         has_stalled = stalled_at is not None and time.monotonic() - stalled_at < STALLS_S
         try:

@@ -56,7 +56,7 @@ class TaskFollower:
         self._is_quiet = is_quiet
         self._is_only_log = is_only_log
         self._tail = tail
-        self._said = ""
+        self._last_line = ""
         self._attempt_no = 0
         self._log = b""
 
@@ -176,8 +176,8 @@ class TaskFollower:
 
     def _say(self, text: str) -> None:
         """Once, not at every look."""
-        if text != self._said:
-            self._said = text
+        if text != self._last_line:
+            self._last_line = text
             self._print(text)
 
     def _print(self, text: str) -> None:

@@ -228,7 +228,9 @@ def serving_nodes(resources: Resources, catalogue: Catalogue, user: str, now: da
 
     Args:
         resources: what nodes have.
-        catalog: says which stages there are.
+        catalogue: says which stages there are.
+        user: the name of the user.
+        now: the time at which a node must be online.
 
     Returns:
         Nodes of the cloud first, then by calls waiting.

@@ -149,7 +149,7 @@ def places_key(mapping: Mapping[str, Mapping[str, object]]) -> str:
     )
 
 
-def compute_wanted_fps(generator: GeneratorInfo | None) -> float:
+def compute_demanded_fps(generator: GeneratorInfo | None) -> float:
     return min(MAX_FPS, float((generator or {}).get("fps") or USUAL_FPS))
 
 

@@ -155,8 +155,8 @@ class Controller:
         self, stored: StoredJob, hosts: tuple[StageHost, ...], orders: list[Order], nodes: list[Node], now: datetime
     ) -> None:
         """Requests another plan if hosts appeared or disappeared, or if the job has no plan that can be carried out."""
-        is_heard = any(node.name == stored.job.node and node.is_online(now) for node in nodes)
-        if not hosts or not is_heard:
+        is_online = any(node.name == stored.job.node and node.is_online(now) for node in nodes)
+        if not hosts or not is_online:
             return
         is_other = {(host.node, host.url) for host in hosts} != ordering.hosts_ordered(orders)
         waits = not ordering.can_run(stored.job, nodes, now)

@@ -109,7 +109,7 @@ class Planner:
         if isinstance(claimed, float):
             return claimed
         job, seq = claimed.job, claimed.plan_seq
-        if not self.resources.is_heard(job.node, now):
+        if not self.resources.is_online(job.node, now):
             return 0.0
         resource_info = self.resources.info(job, now)
         if missing := list_unserved(job.dag, resource_info):

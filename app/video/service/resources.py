@@ -92,7 +92,7 @@ class Resources:
             )
         return video
 
-    def is_heard(self, node: str, now: datetime) -> bool:
+    def is_online(self, node: str, now: datetime) -> bool:
         known_node = self.nodes.find(node)
         return known_node is not None and known_node.is_online(now)
 

@@ -62,7 +62,7 @@ class ProgramDriver:
             order = agent.owner_of(KIND, request.path_params["worker"])
             if order is None:
                 return JSONResponse({}, status_code=404)
-            agent.heard(order.key, is_running=True, detail=await request.json())
+            agent.note_status(order.key, is_running=True, detail=await request.json())
             return JSONResponse({"name": order.name})
 
         async def send(request: Request) -> Response:

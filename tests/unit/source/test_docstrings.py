@@ -83,3 +83,25 @@ def test_errors_stand_in_a_section_each_with_its_condition() -> None:
     ]
     assert [place for place, docstring in functions if re.search(r"\bRaises? [A-Z]", docstring)] == []
     assert {place: bare for place, docstring in functions if (bare := errors_without_condition(docstring))} == {}
+
+
+def described_names(docstring: str) -> set[str]:
+    """The names of parameters that a section describes, one or several to an entry."""
+    section = re.search(r"^Args:\n((?: {4}.*(?:\n|$)|\n)+)", docstring, re.MULTILINE)
+    entries = re.findall(r"^ {4}(\S[^:]*):", section[1], re.MULTILINE) if section else []
+    return {name.strip("*") for entry in entries for name in re.split(r", | and ", entry)}
+
+
+def test_what_is_described_is_a_parameter() -> None:
+    described = {
+        f"{path}: {name}": described_names(docstring) - {"self", *all_parameters(function)}
+        for path, tree in source_trees("app", "actors").items()
+        for name, function, docstring in public_functions(tree)
+    }
+    assert len(described) > 1000
+    assert {place: names for place, names in described.items() if names} == {}
+
+
+def all_parameters(function: Function) -> list[str]:
+    several = [each.arg for each in (function.args.vararg, function.args.kwarg) if each is not None]
+    return [*parameters(function), *several]

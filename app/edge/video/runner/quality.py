@@ -83,7 +83,7 @@ def score_stage(
     Args:
         needs: the requirements of the DAG.
         stage: the name of the stage.
-        found: the answers under the plan.
+        outputs: the answers under the plan.
         golden: the answers of the biggest models.
         to_golden: the ratio from pixels of the plan's picture to those of the reference.
 

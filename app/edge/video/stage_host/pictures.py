@@ -88,17 +88,17 @@ class H264Decoders:
 
     def __init__(self, most: int = MOST_STREAMS) -> None:
         self._most = most
-        self._found: OrderedDict[tuple[str, str], H264Decoder] = OrderedDict()
+        self._decoders: OrderedDict[tuple[str, str], H264Decoder] = OrderedDict()
 
     def of(self, job: str, field: str) -> H264Decoder:
-        stream = self._found.setdefault((job, field), H264Decoder())
-        self._found.move_to_end((job, field))
-        while len(self._found) > self._most:
-            self._found.popitem(last=False)
+        stream = self._decoders.setdefault((job, field), H264Decoder())
+        self._decoders.move_to_end((job, field))
+        while len(self._decoders) > self._most:
+            self._decoders.popitem(last=False)
         return stream
 
     def __len__(self) -> int:
-        return len(self._found)
+        return len(self._decoders)
 
 
 def _load_av() -> Any:
@@ -134,29 +134,29 @@ class RecentPictures:
     def __init__(self, most_bytes: int = MOST_BYTES, most_frames: int = MOST_FRAMES) -> None:
         self._most_bytes = most_bytes
         self._most_frames = most_frames
-        self._found: OrderedDict[Key, Pictures] = OrderedDict()
+        self._pictures: OrderedDict[Key, Pictures] = OrderedDict()
         self.bytes = 0
 
     def __len__(self) -> int:
-        return len(self._found)
+        return len(self._pictures)
 
     def get(self, key: Key) -> Pictures | None:
-        return self._found.get(key)
+        return self._pictures.get(key)
 
     def keep(self, key: Key, pictures: Pictures) -> None:
         self._drop(key)
-        self._found[key] = pictures
+        self._pictures[key] = pictures
         self.bytes += _measure_size(pictures)
-        frames = list(dict.fromkeys(frame for job, frame, _ in self._found if job == key[0]))
+        frames = list(dict.fromkeys(frame for job, frame, _ in self._pictures if job == key[0]))
         for frame in frames[: -self._most_frames]:
-            for old in [each for each in self._found if each[:2] == (key[0], frame)]:
+            for old in [each for each in self._pictures if each[:2] == (key[0], frame)]:
                 self._drop(old)
-        while self.bytes > self._most_bytes and self._found:
-            self._drop(next(iter(self._found)))
+        while self.bytes > self._most_bytes and self._pictures:
+            self._drop(next(iter(self._pictures)))
 
     def _drop(self, key: Key) -> None:
-        gone = self._found.pop(key, None)
-        self.bytes -= _measure_size(gone) if gone else 0
+        dropped = self._pictures.pop(key, None)
+        self.bytes -= _measure_size(dropped) if dropped else 0
 
 
 class PictureCache:

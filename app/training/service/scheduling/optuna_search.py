@@ -80,7 +80,7 @@ def propose_point(
     return next((point for point in draw_points(vary, len(known) + 1, seed) if point not in known), None)
 
 
-def goes_on(reports: Sequence[Report], rule: EarlyStop, *, is_lower_better: bool) -> bool:
+def may_continue(reports: Sequence[Report], rule: EarlyStop, *, is_lower_better: bool) -> bool:
     """Whether the task of the last report goes on, by asynchronous successive halving.
 
     Args:

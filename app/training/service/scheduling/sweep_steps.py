@@ -22,7 +22,7 @@ from app.training.model.sweep import Point, RungValue, Search, new_rungs
 from app.training.service.curves import CurveReader
 from app.training.service.folders import folders_of
 from app.training.service.scheduling.context import SchedulerContext, TickContext
-from app.training.service.scheduling.optuna_search import Report, SearcherMissing, Trial, goes_on, propose_point
+from app.training.service.scheduling.optuna_search import Report, SearcherMissing, Trial, may_continue, propose_point
 from app.training.service.scheduling.rung_watch import WatchedTask
 from app.training.service.submission import SweepChanged, TaskSubmission
 from app.training.service.views import TaskView
@@ -190,7 +190,7 @@ def _judge(context: SchedulerContext, progress: Progress, task: Task, rung: Rung
     document, metric = progress.document, progress.sweep.metric
     reports = [*progress.reports, Report(task.task_id, rung.step, rung.value)]
     try:
-        is_kept = document.early_stop is None or goes_on(
+        is_kept = document.early_stop is None or may_continue(
             reports, document.early_stop, is_lower_better=bool(document.is_lower_better(metric))
         )
     except SearcherMissing:

@@ -32,7 +32,7 @@ from app.video.scheduling.search import (
     assess,
     best_of,
     candidates,
-    compute_wanted_fps,
+    compute_demanded_fps,
     is_away,
     places_key,
 )
@@ -144,7 +144,7 @@ class _Call:
         return bool(away)
 
     def _make_goal(self) -> SearchGoal:
-        return SearchGoal(self.hi, self.floor, compute_wanted_fps(self.generator), self.memory.figures["tail"])
+        return SearchGoal(self.hi, self.floor, compute_demanded_fps(self.generator), self.memory.figures["tail"])
 
     def _make_predictor(self, resources: ResourceInfo) -> Predictor:
         return Predictor(self.dag, resources, ProfileModel(self.memory.profile(self.rows)), self.memory.corrections)

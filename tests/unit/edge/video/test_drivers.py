@@ -321,7 +321,7 @@ class FakeAgent:
     def reports(self, kind: str) -> list[WorkerReport]:
         return []
 
-    def heard(self, key: WorkKey, *, is_running: bool, detail: Mapping[str, Any]) -> None:
+    def note_status(self, key: WorkKey, *, is_running: bool, detail: Mapping[str, Any]) -> None:
         self.details.append((key, is_running, detail))
 
     def send(self, path: str, body: bytes, content_type: str, *, replaces: str = "") -> None:

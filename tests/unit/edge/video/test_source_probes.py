@@ -26,10 +26,10 @@ def test_what_a_camera_gives_is_told_once_it_is_known_and_not_found_out_again() 
 
     videos = Videos(Cameras([("door", DOOR)]), probes := SourceProbes(run))
     unknown = {"type": "door", "name": "rtsp://camera/1", "live": "yes"}
-    assert [videos.told()["0"], videos.told()["0"]] == [unknown, unknown], "nobody waits for it"
+    assert [videos.describe()["0"], videos.describe()["0"]] == [unknown, unknown], "nobody waits for it"
     may_answer.set()
     probes.wait()
-    assert videos.told()["0"] == {**unknown, "size": "640x360", "fps": "15"}
+    assert videos.describe()["0"] == {**unknown, "size": "640x360", "fps": "15"}
     assert tried == [DOOR]
 
 
@@ -41,9 +41,9 @@ def test_one_that_cannot_be_opened_says_why_and_is_tried_again_after_a_while(
     videos = Videos(Cameras([("door", DOOR)]), probes)
     for seconds, problem in ((0.0, None), (0.0, "it is away"), (AGAIN_S, "it is away"), (2 * AGAIN_S, "it is away")):
         at[0] = seconds
-        assert videos.told()["0"].get("problem") == problem
+        assert videos.describe()["0"].get("problem") == problem
         probes.wait()
-    assert videos.told()["0"]["size"] == "640x360"
+    assert videos.describe()["0"]["size"] == "640x360"
     assert caplog.text.count("it is away.") == 1, "the same is logged once"
 
 

@@ -36,7 +36,7 @@ def foreign(path: Path) -> Path:
 
 
 def told(source: object) -> dict[str, str]:
-    return dict(Videos(Cameras([("hall", str(source))])).told()["0"])
+    return dict(Videos(Cameras([("hall", str(source))])).describe()["0"])
 
 
 def test_of_a_good_video_its_size_as_it_is_shown_is_told(tmp_path: Path) -> None:
@@ -79,11 +79,11 @@ def test_a_file_is_looked_at_again_when_it_has_changed(tmp_path: Path) -> None:
     path = tmp_path / "a.mp4"
     path.touch()
     videos = Videos(Cameras([("hall", str(path))]))
-    assert "it is empty" in videos.told()["0"]["problem"]
+    assert "it is empty" in videos.describe()["0"]["problem"]
     film(path)
-    assert "problem" not in videos.told()["0"]
+    assert "problem" not in videos.describe()["0"]
     path.unlink()
-    assert videos.told()["0"]["problem"] == "a.mp4 is not there any more", "and nothing of where it was"
+    assert videos.describe()["0"]["problem"] == "a.mp4 is not there any more", "and nothing of where it was"
 
 
 @pytest.mark.parametrize("source", ["a.mp4", "rtsp://camera/1"])
@@ -103,17 +103,19 @@ def test_an_added_camera_is_told_with_what_speaks_against_it_and_no_more(tmp_pat
     added, _ = added.with_new("hall", str(tmp_path / "none.mp4"))
     added, _ = added.with_new("yard", "rtsp://ann:secret@camera/1")
     cameras.replace_added(added.to_json())
-    told = videos.told()
-    assert told["1000"] == {"type": "hall", "name": "a.mp4", "size": "64x48", "fps": "12"}
-    assert told["1001"]["problem"] == "none.mp4 is not there"
-    assert told["1002"]["name"] == "rtsp://camera/1" and "does not offer this source" in told["1002"]["problem"]
-    assert told["1002"]["refused"] == "yes" and "refused" not in told["1001"]
+    facts = videos.describe()
+    assert facts["1000"] == {"type": "hall", "name": "a.mp4", "size": "64x48", "fps": "12"}
+    assert facts["1001"]["problem"] == "none.mp4 is not there"
+    assert facts["1002"]["name"] == "rtsp://camera/1" and "does not offer this source" in facts["1002"]["problem"]
+    assert facts["1002"]["refused"] == "yes" and "refused" not in facts["1001"]
     changed, _ = added.changed("1000", type=None, source=str(tmp_path / "none.mp4"))
     cameras.replace_added(changed.to_json())
-    assert videos.told()["1000"]["problem"] == "none.mp4 is not there", "what was known of the source before is gone"
+    assert videos.describe()["1000"]["problem"] == "none.mp4 is not there", (
+        "what was known of the former source is gone"
+    )
 
 
 def test_a_video_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="there is no video"):
         Videos(Cameras([("hall", str(tmp_path / "none.mp4"))]))
-    assert Videos(Cameras()).told() == {}
+    assert Videos(Cameras()).describe() == {}

@@ -7,7 +7,7 @@ from statistics import median
 import pytest
 
 from app.training.model.sweep import EarlyStop, Interval, Point, draw_points
-from app.training.service.scheduling.optuna_search import Report, Trial, goes_on, propose_point
+from app.training.service.scheduling.optuna_search import Report, Trial, may_continue, propose_point
 
 pytest.importorskip("optuna", reason="needs the extra train")
 RATE = Interval(1e-6, 1.0, is_log=True)
@@ -72,9 +72,9 @@ RULE = EarlyStop(10, 3)
 def test_one_of_three_goes_on_by_what_it_has_at_the_same_step(
     reached: list[tuple[str, int, float]], does_go_on: bool
 ) -> None:
-    assert goes_on([Report(*one) for one in reached], RULE, is_lower_better=True) is does_go_on
+    assert may_continue([Report(*one) for one in reached], RULE, is_lower_better=True) is does_go_on
 
 
 def test_of_a_reward_the_higher_ones_go_on() -> None:
     reports = [Report("a", 10, 1.0), Report("b", 10, 0.5)]
-    assert not goes_on(reports, RULE, is_lower_better=False)
+    assert not may_continue(reports, RULE, is_lower_better=False)
