@@ -21,7 +21,7 @@ def subject_line(kind: str, data: Mapping[str, Any], language: str) -> str:
         language: BCP 47 tag.
     """
     named = {"name": data.get("name") or data.get("subject", ""), "rule": data.get("rule", "")}
-    text = _write_sentence(kind, translations(language).gettext) % named
+    text = _write_sentence(kind, translations(language).gettext, goes_on=bool(data.get("flags"))) % named
     return " ".join(text.split())
 
 
@@ -44,7 +44,10 @@ def message_text(kind: str, data: Mapping[str, Any], language: str) -> str:
     return "\n".join(lines)
 
 
-def _write_sentence(kind: str, _: Gettext) -> str:
+def _write_sentence(kind: str, _: Gettext, *, goes_on: bool) -> str:
+    """goes_on: the subject has further problems."""
+    if kind == EventKind.VIDEO_CLEAR and goes_on:
+        return _("A problem of the video job %(name)s is over; others remain.")
     return {
         EventKind.JOB_COMPLETED: _("The job %(name)s has completed."),
         EventKind.JOB_FAILED: _("The job %(name)s has failed."),

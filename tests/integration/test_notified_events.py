@@ -84,17 +84,31 @@ def test_a_roll_back_is_told_once_with_its_cause(told: Container) -> None:
     assert "previous model" in subject_line(EventKind(kind), data, "en")
 
 
-def test_a_video_job_in_trouble_is_told_when_it_begins_and_when_it_is_over(told: Container) -> None:
+def test_each_trouble_of_a_video_job_is_told_when_it_begins_and_when_it_is_over(told: Container) -> None:
     job = running_video(told.video, "ada", now=now())
     told.video.jobs.rename("ada", job.uid, "gate")
     seq = 100
-    for flags in (["degraded"], ["degraded", "no_signal"], []):
+    away, refused = ("No signal: it is away. It is opened again.", "No signal: it refuses. It is opened again.")
+    steps = (
+        (["degraded"], ""),
+        (["degraded", "no_signal"], away),
+        (["degraded", "no_signal"], refused),
+        (["degraded"], ""),
+    )
+    for flags, note in (*steps, ([], "")):
         seq += 1
-        report = {"job_uid": job.uid, "seq": seq, "results": [], "flags": flags}
+        report = {"job_uid": job.uid, "seq": seq, "results": [], "flags": flags, "note": note}
         told.video.reports.take(report, node="edge0", now=now())
     told.video.jobs.cancel("ada", job.uid, now=now())
-    assert [kind for kind, _ in messages(told)] == ["video.alert", "video.clear", "video.ended"]
-    assert messages(told)[0][1]["flags"] == ["degraded"]
+    assert [(kind, data.get("begun"), data.get("over"), data.get("flags")) for kind, data in messages(told)] == [
+        ("video.alert", ["degraded"], None, ["degraded"]),
+        ("video.alert", ["no_signal"], None, ["degraded", "no_signal"]),
+        ("video.clear", None, ["no_signal"], ["degraded"]),
+        ("video.clear", None, ["degraded"], []),
+        ("video.ended", None, None, None),
+    ]
+    texts = [subject_line(EventKind(kind), data, "en") for kind, data in messages(told)]
+    assert messages(told)[1][1]["reason"] == away and texts[2].endswith("over; others remain.")
     assert {data["name"] for _, data in messages(told)} == {"gate"}
 
 

@@ -81,7 +81,8 @@ class JobChange:
             store.enter(conn, stored, self.state, at=at, message=self.message)
             return
         if self.flags is not None:
-            store.change_flags(conn, stored.job, self.flags, at=at)
+            reasons = dict.fromkeys(NODE_FLAGS, self.message)
+            store.change_flags(conn, stored.job, self.flags, at=at, reasons=reasons)
         if self.reason is not None:
             store.change(conn, stored.job.uid, reason=self.reason)
         store.add_event(conn, stored.job.uid, at, type=self.type, message=self.message)

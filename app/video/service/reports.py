@@ -140,8 +140,8 @@ class Reports:
         if report.flags is not None:
             trouble = _sink_trouble(conn, job, at)
             reason = _find_silence(report, job.reason if NO_SIGNAL in report.flags else "")
-            flags = {*report.flags, *(NODE_FLAGS & set(job.flags)), *trouble}
-            store.change_flags(conn, job, flags, at=at, reason=reason if NO_SIGNAL in flags else "")
+            flags = {*report.flags, *(NODE_FLAGS & set(job.flags)), *({SINK_STUCK} if trouble else ())}
+            store.change_flags(conn, job, flags, at=at, reasons={NO_SIGNAL: reason, SINK_STUCK: trouble})
             if reason != job.reason and (reason or job.reason.startswith(SILENCE)):
                 store.change(conn, job.uid, reason=reason)
         store.put_measurements(conn, report.profile)
@@ -153,13 +153,13 @@ class Reports:
         return added
 
 
-def _sink_trouble(conn: Connection, job: VideoJob, at: str) -> set[str]:
-    """The flag of a job with a stuck sink; its begin and its end are events."""
+def _sink_trouble(conn: Connection, job: VideoJob, at: str) -> str:
+    """What is wrong with a job's stuck sinks; empty: none is. Its begin and its end are events."""
     trouble = result_store.sink_trouble(conn, job.uid)
     if bool(trouble) != (SINK_STUCK in job.flags):
         message = trouble or "No sink is stuck any more."
         store.add_event(conn, job.uid, at, type="SinkStuck" if trouble else "SinkRecovered", message=message)
-    return {SINK_STUCK} if trouble else set()
+    return trouble
 
 
 def _find_silence(report: ParsedReport, before: str) -> str:

@@ -106,20 +106,24 @@ def enter(
         publish(conn, _notification_of(stored.job, "video.ended", at, facts))
 
 
-def change_flags(conn: Connection, job: VideoJob, flags: Collection[str], *, at: str, reason: str = "") -> None:
-    """Set what a job is flagged with; its user is told when the first flag comes, and when the last one goes.
+def change_flags(
+    conn: Connection, job: VideoJob, flags: Collection[str], *, at: str, reasons: Mapping[str, str] | None = None
+) -> None:
+    """Set what a job is flagged with; its user is told of each flag that comes, and of each that goes, once.
 
     Args:
         flags: all of them.
         at: now, text in ISO 8601.
-        reason: a sentence for the user; empty: the flags.
+        reasons: a sentence for the user, by flag; of another flag its name.
     """
     change(conn, job.uid, flags=sorted(flags))
-    if flags and not job.flags:
-        facts = {"flags": sorted(flags), "reason": reason or ", ".join(sorted(flags))}
+    begun, over = sorted({*flags} - {*job.flags}), sorted({*job.flags} - {*flags})
+    if begun:
+        why = dict.fromkeys((reasons or {}).get(flag) or flag for flag in begun)
+        facts = {"flags": sorted(flags), "begun": begun, "reason": "\n".join(why)}
         publish(conn, _notification_of(job, "video.alert", at, facts))
-    elif job.flags and not flags:
-        publish(conn, _notification_of(job, "video.clear", at, {"flags": []}))
+    if over:
+        publish(conn, _notification_of(job, "video.clear", at, {"flags": sorted(flags), "over": over}))
 
 
 def _notification_of(job: VideoJob, kind: str, at: str, facts: Mapping[str, Any]) -> Event:
