@@ -17,7 +17,10 @@ PURPOSE = b"modelmill tokens and sessions"
 
 
 class SecretHasher:
-    """key: the installation's secret key; all web processes need the same one."""
+    """
+    Args:
+        key: the installation's secret key; all web processes need the same one.
+    """
 
     def __init__(self, key: str) -> None:
         self._key = hmac.digest(key.encode(), PURPOSE, "sha256")

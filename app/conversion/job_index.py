@@ -46,7 +46,10 @@ class Found:
 
 
 class JobIndex:
-    """few: see record_index.FEW."""
+    """
+    Args:
+        few: see record_index.FEW.
+    """
 
     def __init__(self, store: JobStore, *, few: int = FEW) -> None:
         self._index = RecordIndex(store.records, _build_document, form=FORM, few=few)

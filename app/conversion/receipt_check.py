@@ -43,8 +43,9 @@ class Receipt:
     own_key: PublicKey
 
     def seal(self, key: PublicKey | None) -> Seal:
-        """Args:
-        key: The required signer; None: check only that it was not changed since it was signed.
+        """
+        Args:
+            key: The required signer; None: check only that it was not changed since it was signed.
         """
         if not self.envelope.is_signed_by([self.own_key]):
             # Its payload, which names the key, may have been changed.

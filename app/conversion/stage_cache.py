@@ -43,9 +43,10 @@ class CachedStage:
 
 
 class StageCache:
-    """Args:
-    max_bytes: The maximum size; 0: the cache is off.
-    is_shared: Whether all users share it.
+    """
+    Args:
+        max_bytes: The maximum size; 0: the cache is off.
+        is_shared: Whether all users share it.
     """
 
     def __init__(self, objects: ObjectStore, *, max_bytes: int, is_shared: bool) -> None:

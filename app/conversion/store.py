@@ -70,9 +70,10 @@ class ProgressReport:
 
 
 class JobStore:
-    """Args:
-    record_ttl_s: How long the record of a finished job is kept.
-    live_log_bytes: How much of a running stage's log is kept, at most.
+    """
+    Args:
+        record_ttl_s: How long the record of a finished job is kept.
+        live_log_bytes: How much of a running stage's log is kept, at most.
     """
 
     def __init__(self, client: redis.Redis, *, record_ttl_s: int, live_log_bytes: int) -> None:

@@ -37,8 +37,9 @@ class Turn(Enum):
 
 
 class WorkLeases:
-    """Args:
-    resume: Returns a job to the queue of its stage. May raise redis.RedisError.
+    """
+    Args:
+        resume: Returns a job to the queue of its stage. May raise redis.RedisError.
     """
 
     def __init__(self, client: redis.Redis, resume: Callable[[str], None], *, ttl_s: float = TTL_S) -> None:
@@ -49,8 +50,9 @@ class WorkLeases:
 
     @contextlib.contextmanager
     def turn(self, work: str, job_id: str) -> Iterator[Turn]:
-        """Args:
-        work: Its key, with the owner of the cache.
+        """
+        Args:
+            work: Its key, with the owner of the cache.
         """
         lease = RedisLease(self._client, f"stage-work:{work}", ttl_s=self._ttl_s)
         try:

@@ -75,7 +75,11 @@ class CheckedPath:
 
 
 class PathRules:
-    """Safe to share between threads. fields: the rule of each field, by its name."""
+    """Safe to share between threads.
+
+    Args:
+        fields: the rule of each field, by its name.
+    """
 
     def __init__(
         self, options: HomesOptions, *, fields: Mapping[str, FieldRule] = FIELDS, opener: Opener | None = None

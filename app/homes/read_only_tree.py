@@ -62,7 +62,11 @@ class ListingPosition:
 
 
 class ReadOnlyTree:
-    """opened: opens the folder. hidden: names at its top that do not exist for its readers."""
+    """
+    Args:
+        opened: opens the folder.
+        hidden: names at its top that do not exist for its readers.
+    """
 
     def __init__(
         self, opened: Callable[[], AbstractContextManager[RootedDirectory]], hidden: frozenset[str] = frozenset()

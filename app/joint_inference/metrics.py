@@ -61,7 +61,7 @@ class JointSnapshot:
 
 
 class JointCollector(Collector):
-    """Without the database nothing is told. now: for tests."""
+    """Without the database nothing is told."""
 
     def __init__(self, database: Database, nodes: Nodes, *, now: Callable[[], datetime] = clock.now) -> None:
         self._nodes = nodes

@@ -54,7 +54,9 @@ class Part:
 class Process(ABC):
     """A running part, in a session and process group of its own, so that Ctrl-C in a terminal does not reach it.
 
-    pid, pidfd: of its subreaper. returncode: None while it runs.
+    Attributes:
+        pid, pidfd: of its subreaper.
+        returncode: None while it runs.
     """
 
     pid: int

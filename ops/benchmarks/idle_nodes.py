@@ -23,6 +23,7 @@ import psutil
 from app.edge.agent.link import SocketBlocked, WebLink
 from app.edge.agent.web_client import WebClient
 from app.kit.clock import now, to_text
+from app.kit.queue.messages import Queue
 from app.nodes import wire
 from app.nodes.model import NodeReport, Operation, Order, Side, WorkerReport, WorkerState
 from app.video.model.job import JOBS, SERVICES
@@ -35,7 +36,7 @@ NO_ACCOUNTS = ""
 """In place of an administrator's token: the web server has no users."""
 CLOUDS = 4
 """Of the nodes, those in the cloud."""
-QUEUES = ("joint", "nodes", "video", "video_plans", "periodic")
+QUEUES = (Queue.JOINT, Queue.NODES, Queue.VIDEO, Queue.VIDEO_PLANS, Queue.PERIODIC)
 AT_REST_S = 12.0
 """Without an order for so long, all have what they are to have."""
 

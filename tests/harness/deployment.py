@@ -18,7 +18,9 @@ from types import TracebackType
 import httpx
 from pydantic import SecretStr
 
+from app.kit.queue.messages import Queue
 from app.settings import Settings
+from app.standalone.processes import STAGES
 from tests.harness import processes
 from tests.harness.forked import Forked
 from tests.harness.migrated import migrated_file
@@ -105,7 +107,7 @@ class Deployment:
 
     def whole(self) -> None:
         """Start all that conversions need at once: a worker for each stage, the scheduler and, as the last, the web."""
-        queues = ("onnx", "bie", "nef", "done")
+        queues = (*STAGES, Queue.DONE)
         started = [self._start_worker("actors", queue) for queue in queues]
         self._until_up(lambda: self._live() == len(queues) and self._web_answers(), [*started, self._start_web()])
 

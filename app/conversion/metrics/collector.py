@@ -45,11 +45,12 @@ class QueueReading:
 
 
 class ConversionCollector(Collector):
-    """Args:
-    records: A client of the records' database, with short timeouts.
-    queues: A client of the queues' database, with short timeouts.
-    list_key: Names the list of a queue.
-    viewers: Counts the open event streams of this process.
+    """
+    Args:
+        records: A client of the records' database, with short timeouts.
+        queues: A client of the queues' database, with short timeouts.
+        list_key: Names the list of a queue.
+        viewers: Counts the open event streams of this process.
     """
 
     def __init__(

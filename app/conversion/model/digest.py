@@ -23,13 +23,13 @@ _PIECE = re.compile(r"[^\W_]+")
 
 @dataclass(frozen=True)
 class JobDigest:
-    """labels: by kind (status, verdict, tag, target, owner, method), lower case. texts: name and model, in pieces.
-    numbers: those of NUMBERS that are known."""
-
     job_id: str
     labels: Mapping[str, frozenset[str]]
+    """By kind (status, verdict, tag, target, owner, method), lower case."""
     texts: Mapping[str, frozenset[str]]
+    """Name and model, in pieces."""
     numbers: Mapping[str, float] = field(default_factory=dict)
+    """Those of NUMBERS that are known."""
 
     @property
     def words(self) -> frozenset[str]:

@@ -32,10 +32,11 @@ class _Folder:
 
 
 class Expiry:
-    """Args:
-    job_ttl_s: How long the files of a job are kept, counted from the last stored one.
-    archive_ttl_s: The same for jobs in the archive.
-    upload_ttl_s: How long an unused upload is kept.
+    """
+    Args:
+        job_ttl_s: How long the files of a job are kept, counted from the last stored one.
+        archive_ttl_s: The same for jobs in the archive.
+        upload_ttl_s: How long an unused upload is kept.
     """
 
     def __init__(
@@ -114,8 +115,9 @@ class _CacheFolder:
 
 
 class CacheSweep:
-    """Args:
-    max_bytes: The maximum size of the cache; 0: none, and existing entries are deleted.
+    """
+    Args:
+        max_bytes: The maximum size of the cache; 0: none, and existing entries are deleted.
     """
 
     def __init__(self, objects: ObjectStore, figures: CacheFigures, *, max_bytes: int) -> None:

@@ -83,8 +83,9 @@ class PicturesPreview:
 
 @dataclass(eq=False, repr=False)
 class Previews:
-    """Args:
-    find_input: See Submissions.
+    """
+    Args:
+        find_input: See Submissions.
     """
 
     settings: Settings

@@ -17,10 +17,11 @@ PURPOSE = "modelmill receipts"
 
 
 class Receipts:
-    """Args:
-    secret: The installation's secret key; None if none was set: a made-up one dies with its process, and nobody
-        could check what it had signed, so then there are no receipts.
-    public_url: How clients reach the web, if that is known.
+    """
+    Args:
+        secret: The installation's secret key; None if none was set: a made-up one dies with its process, and nobody
+            could check what it had signed, so then there are no receipts.
+        public_url: How clients reach the web, if that is known.
     """
 
     def __init__(self, objects: ObjectStore, *, secret: str | None, public_url: str | None) -> None:

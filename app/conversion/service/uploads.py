@@ -75,7 +75,10 @@ def parts_of(files: Iterable[SentFile]) -> Iterator[FileStart | bytes]:
 
 
 class Uploads:
-    """converter: creates an ONNX from a model of another format, in the sandbox; None: none."""
+    """
+    Args:
+        converter: creates an ONNX from a model of another format, in the sandbox; None: none.
+    """
 
     def __init__(
         self, settings: Settings, objects: ObjectStore, sandbox: Sandbox, *, converter: Converter | None = None

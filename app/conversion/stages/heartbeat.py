@@ -55,10 +55,11 @@ class RunningStage:
 
 
 class Heartbeat:
-    """Args:
-    worker: The slot's name.
-    text: Creates a heartbeat, as JSON, for a job id or None.
-    ttl_s: How long a heartbeat is valid.
+    """
+    Args:
+        worker: The slot's name.
+        text: Creates a heartbeat, as JSON, for a job id or None.
+        ttl_s: How long a heartbeat is valid.
     """
 
     def __init__(self, store: JobStore, *, worker: str, text: Callable[[str | None], str], ttl_s: float) -> None:

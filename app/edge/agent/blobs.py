@@ -32,8 +32,9 @@ class FileUnavailable(ModelmillError, code="NODE_NOT_NOW", can_retry=True):
     """A file that a worker needs is not available now."""
 
     def __init__(self, message: str, *, reason: str) -> None:
-        """Args:
-        reason: CamelCase, for a condition.
+        """
+        Args:
+            reason: CamelCase, for a condition.
         """
         super().__init__(message)
         self.reason = reason

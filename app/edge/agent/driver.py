@@ -22,8 +22,9 @@ class WorkRefused(BadInput, code="WORK_REFUSED"):
     """This node refuses to run that."""
 
     def __init__(self, message: str, *, reason: str, hint: str = "") -> None:
-        """Args:
-        reason: CamelCase, for a condition.
+        """
+        Args:
+            reason: CamelCase, for a condition.
         """
         super().__init__(message, hint=hint, detail={"reason": reason})
         self.reason = reason

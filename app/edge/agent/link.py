@@ -61,13 +61,14 @@ class WebLink:
         on_connected: Callable[[], None],
         node: str,
     ) -> None:
-        """Args:
-        web: the web, with the node's token once there is one.
-        join: makes sure that the node has a token.
-        heartbeat: what to report; its argument: with the stored orders, as at first.
-        store_order: raises BadRequest for what cannot be an order of this node.
-        on_connected: called whenever a connection is there.
-        node: the name of this node.
+        """
+        Args:
+            web: the web, with the node's token once there is one.
+            join: makes sure that the node has a token.
+            heartbeat: what to report; its argument: with the stored orders, as at first.
+            store_order: raises BadRequest for what cannot be an order of this node.
+            on_connected: called whenever a connection is there.
+            node: the name of this node.
         """
         self._web, self._node = web, node
         self._join, self._heartbeat, self._store_order, self._on_connected = join, heartbeat, store_order, on_connected

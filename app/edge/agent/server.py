@@ -32,8 +32,9 @@ class TokenGuard:
     """Middleware that admits this machine, and others that have the node's token."""
 
     def __init__(self, app: ASGIApp, token: Callable[[], str]) -> None:
-        """Args:
-        token: gives the node's current one; an empty one admits nobody.
+        """
+        Args:
+            token: gives the node's current one; an empty one admits nobody.
         """
         self.app = app
         self._token = token

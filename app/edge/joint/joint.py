@@ -71,18 +71,19 @@ class JointInference:
         model: str = "",
         first_id: int = 1,
     ) -> None:
-        """Args:
-        predictor: the small model.
-        algorithm: judges how hard a sample is.
-        options: the worker's parameters.
-        big_model: where it is; None: every answer is the edge's.
-        service: the service's name.
-        folder: where the tally is saved; None: nowhere.
-        on_final: called with every final outcome.
-        comparison: of the small model with the former one; None: there is nothing to compare.
-        link: how an encrypted link to the big model is made; None: there is no certificate for one.
-        model: name on the card of the small model; empty: unknown.
-        first_id: of an object, for a worker that has kept nothing.
+        """
+        Args:
+            predictor: the small model.
+            algorithm: judges how hard a sample is.
+            options: the worker's parameters.
+            big_model: where it is; None: every answer is the edge's.
+            service: the service's name.
+            folder: where the tally is saved; None: nowhere.
+            on_final: called with every final outcome.
+            comparison: of the small model with the former one; None: there is nothing to compare.
+            link: how an encrypted link to the big model is made; None: there is no certificate for one.
+            model: name on the card of the small model; empty: unknown.
+            first_id: of an object, for a worker that has kept nothing.
         """
         self.model = model
         self.predictor = predictor

@@ -15,10 +15,11 @@ from app.kit.text.json_values import JsonObject
 
 
 def put_report(conn: Connection, uid: str, node: str, reported: Mapping[str, Any]) -> None:
-    """Args:
-    uid: of the service.
-    node: that its worker runs on.
-    reported: the taskInfo, with its phase.
+    """
+    Args:
+        uid: of the service.
+        node: that its worker runs on.
+        reported: the taskInfo, with its phase.
     """
     upsert(conn, edges, {"uid": uid, "node": node, "reported": json.dumps(reported)})
 

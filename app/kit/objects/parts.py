@@ -26,7 +26,10 @@ class Chain:
 
 
 class Parts:
-    """prefix: the common prefix of the parts' keys, ending in "/"."""
+    """
+    Args:
+        prefix: the common prefix of the parts' keys, ending in "/".
+    """
 
     def __init__(self, objects: ObjectStore, prefix: str) -> None:
         self.objects = objects

@@ -71,7 +71,11 @@ def note() -> None:
 
 
 class MetricsExporter:
-    """Adds the counts of this process in `registry` to Redis. client: one with short timeouts."""
+    """Adds the counts of this process in `registry` to Redis.
+
+    Args:
+        client: one with short timeouts.
+    """
 
     def __init__(self, client: redis.Redis, registry: CollectorRegistry = SHARED) -> None:
         self._client: Any = client

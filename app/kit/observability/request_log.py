@@ -29,7 +29,10 @@ logger = logging.getLogger(__name__)
 
 
 class RequestLog:
-    """path_fields: path parameters that the logs include."""
+    """
+    Args:
+        path_fields: path parameters that the logs include.
+    """
 
     def __init__(self, app: ASGIApp, path_fields: tuple[str, ...] = ()) -> None:
         self.app = app

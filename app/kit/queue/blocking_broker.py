@@ -62,7 +62,10 @@ PULSE_TIME = "scheduled_at"
 
 
 class BlockingBroker(ConsumerBroker):
-    """prefetch: queue → maximum number of unfinished messages of a consumer; Dramatiq's value for all others."""
+    """
+    Args:
+        prefetch: queue → maximum number of unfinished messages of a consumer; Dramatiq's value for all others.
+    """
 
     def __init__(self, *, client: redis.Redis, prefetch: Mapping[str, int] | None = None, **options: Any) -> None:
         self._before: dict[str, list[Callable[..., None]]] = {}

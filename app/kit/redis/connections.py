@@ -42,8 +42,10 @@ def as_map(flat: Sequence[T]) -> dict[T, T]:
 class RedisConnection:
     """One connection for one thread: sends several commands at once and reads all their replies.
 
-    redis-py opens the connection (address, password, database, TLS, timeouts); hiredis reads and writes. encoding: of
-    the replies, which are bytes without it.
+    redis-py opens the connection (address, password, database, TLS, timeouts); hiredis reads and writes.
+
+    Args:
+        encoding: of the replies, which are bytes without it.
     """
 
     def __init__(self, client: redis.Redis, encoding: str | None = None) -> None:

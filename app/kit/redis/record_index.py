@@ -60,10 +60,11 @@ class SearchPlan:
 
 
 class RecordIndex:
-    """Args:
-    digest: creates the doc from a record's fields.
-    few: see FEW.
-    form: names the format of `digest`; with another name, the index is rebuilt.
+    """
+    Args:
+        digest: creates the doc from a record's fields.
+        few: see FEW.
+        form: names the format of `digest`; with another name, the index is rebuilt.
     """
 
     def __init__(self, records: Records, digest: Callable[[dict[str, str]], IndexDoc], *, form: str, few: int) -> None:

@@ -46,7 +46,10 @@ class Request:
 
 
 class CertificateAuthority:
-    """secret: the installation's secret key."""
+    """
+    Args:
+        secret: the installation's secret key.
+    """
 
     def __init__(self, secret: str) -> None:
         from cryptography import x509

@@ -61,9 +61,10 @@ class PublicKey:
 
 
 class SigningKey:
-    """Args:
-    secret: The installation's secret key.
-    purpose: What is signed; each purpose has its own key.
+    """
+    Args:
+        secret: The installation's secret key.
+        purpose: What is signed; each purpose has its own key.
     """
 
     def __init__(self, secret: str, purpose: str) -> None:

@@ -29,9 +29,10 @@ _SEALER = "modelmill_sealer"
 
 
 class Sealer:
-    """key: the installation's secret key; None: this process has none, and cannot use such columns.
-
-    confirm: called before the first use; raises an error if this is not the installation's key.
+    """
+    Args:
+        key: the installation's secret key; None: this process has none, and cannot use such columns.
+        confirm: called before the first use; raises an error if this is not the installation's key.
     """
 
     def __init__(self, key: str | None, confirm: Callable[[], None] = lambda: None) -> None:
@@ -94,7 +95,8 @@ class Sealer:
 class Sealed(TypeDecorator[str]):
     """A text that is readable only with the secret key. The database cannot compare or search it.
 
-    renewed: replaces a text whose key is lost; None: its row is deleted.
+    Args:
+        renewed: replaces a text whose key is lost; None: its row is deleted.
     """
 
     impl = sa.Text

@@ -86,7 +86,10 @@ class KeptAnswer:
 
 
 class AnswerCache:
-    """secret: the key that encrypts the stored responses."""
+    """
+    Args:
+        secret: the key that encrypts the stored responses.
+    """
 
     def __init__(self, client: redis.Redis, secret: str) -> None:
         self._client: Any = client

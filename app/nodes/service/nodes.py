@@ -55,13 +55,14 @@ class Nodes:
         listeners: NodeListeners | None = None,
         secret_key: str = "",
     ) -> None:
-        """Args:
-        database: where nodes and orders are stored.
-        hasher: hashes the secrets of tokens.
-        notify: called after a node's orders have changed.
-        member_of: gives a user's groups.
-        note: writes an entry of the audit log in the transaction: by whom, what, to what, details.
-        secret_key: the installation's, from which the key of the certificate authority is derived.
+        """
+        Args:
+            database: where nodes and orders are stored.
+            hasher: hashes the secrets of tokens.
+            notify: called after a node's orders have changed.
+            member_of: gives a user's groups.
+            note: writes an entry of the audit log in the transaction: by whom, what, to what, details.
+            secret_key: the installation's, from which the key of the certificate authority is derived.
         """
         self.database = database
         self.hasher = hasher

@@ -25,10 +25,11 @@ UNENDED = tuple(state for state in State if state in WAITING | ACTIVE)
 
 
 class TrainingCollector(Collector):
-    """Args:
-    picture: with a client with short timeouts.
-    shown: the name of a cluster; None: there is only one.
-    now: for tests.
+    """
+    Args:
+        picture: with a client with short timeouts.
+        shown: the name of a cluster; None: there is only one.
+        now: for tests.
     """
 
     def __init__(

@@ -58,7 +58,11 @@ Claims = dict[int, tuple[int, int]]
 
 
 class Capacity:
-    """Free GPUs and CPUs by node, in the order of node ids. Negative: a debt. Without held: the nodes when empty."""
+    """Free GPUs and CPUs by node, in the order of node ids. Negative: a debt.
+
+    Args:
+        held: what is in use; None: the nodes are empty.
+    """
 
     def __init__(self, nodes: Iterable[Node], held: Sequence[Held] | None = None) -> None:
         self.nodes = sorted(nodes, key=lambda node: node.node_id)

@@ -13,10 +13,10 @@ from app.training.tensorboard.processes import Board, TensorBoards
 
 @dataclass(frozen=True)
 class TaskBoards:
-    """tasks: with the homes in which event files are. processes: of this web server."""
-
     tasks: Tasks
+    """With the homes in which event files are."""
     processes: TensorBoards
+    """Of this web server."""
 
     def folder(self, view: TaskView) -> str | None:
         """Where the event files are, as users name it: in the folder that its attempts share, else in that of the last

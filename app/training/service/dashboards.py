@@ -48,9 +48,8 @@ class ProcessStack:
 
 @dataclass(frozen=True)
 class Dashboards:
-    """clusters: by name, as records name them."""
-
     clusters: Mapping[str, Dashboard] = field(default_factory=dict)
+    """By name, as records name them."""
 
     def stacks(self, task: Task, attempt: Attempt) -> list[ProcessStack]:
         """The stacks of the processes of a running task that Ray knows: its driver and its actors. Each is halted for

@@ -20,13 +20,13 @@ NAME_MAX = 22
 
 @dataclass(frozen=True)
 class Box:
-    """note: below its name. kind: generator, stage or render."""
-
     name: str
     shown: str
     note: str
+    """Below its name."""
     lane: str
     kind: str
+    """generator, stage or render."""
     x: int
     y: int
 

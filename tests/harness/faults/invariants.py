@@ -11,6 +11,7 @@ import redis
 
 from app.conversion.model import Stage
 from app.kit.sandbox import namespaces
+from app.standalone.processes import SCHEDULER, STAGES
 from tests.harness.faults.deployment import FaultDeployment, Job, parent
 from tests.harness.processes import is_alive
 from tests.harness.surroundings import MARK
@@ -20,7 +21,7 @@ ONCE = {stage.step: 1 for stage in Stage}
 FORKSERVER = b"fork_server"
 ONNXRUNTIME_SESSION = ".ses"
 """A file that onnxruntime leaves in the folder for temporary files; one, however often it is used."""
-QUEUES = ("onnx", "bie", "nef", "done", "periodic")
+QUEUES = (*STAGES, *SCHEDULER.queues)
 
 
 def assert_recovered(

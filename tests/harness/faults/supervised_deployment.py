@@ -22,6 +22,7 @@ from app.kit.clock import now
 from app.kit.queue.messages import Queue
 from app.standalone.data_folder import DataFolder
 from app.standalone.process import Part
+from app.standalone.processes import PROCESSES
 from app.standalone.supervisor import Supervisor
 from tests.harness.deployment import DRAMATIQ
 from tests.harness.faults.deployment import ACTORS, FaultDeployment, Job, parent
@@ -50,7 +51,7 @@ class SupervisedDeployment(FaultDeployment):
         self.expected = {"onnx": 1, "bie": bie, "nef": 1, "done": 1}
         stages = {f"{queue}-{n}": queue for queue in ("onnx", "bie", "nef") for n in range(self.expected[queue])}
         workers = [Part(name, tuple(self.command(queue))) for name, queue in stages.items()]
-        scheduler = (DRAMATIQ, ACTORS, "--queues", "done", "periodic", "--processes", "1", "--threads", "2")
+        scheduler = (DRAMATIQ, ACTORS, *PROCESSES[SCHEDULER].arguments[1:])
         self.line_parts = [*workers, Part(SCHEDULER, scheduler), Part(WEB, self.web_command())]
         self.sweeps = 0
         self._ended = threading.Event()

@@ -16,13 +16,22 @@ from typing import Any
 import httpx
 
 from app.bootstrap.container import assemble
+from app.kit.queue.messages import Queue
 from tests.harness.deployment import DRAMATIQ, Deployment, Process
 from tests.harness.ports import free_port
 from tests.harness.until import PATIENCE_S, until
 
 SERVICES, MODELS = "/api/v2/services", "/api/v2/models"
 ACTORS = "tests.harness.joint.hurried_actors"
-QUEUES = ("joint", "nodes", "joint_calibration", "notifications", "periodic", "video", "video_plans")
+QUEUES = (
+    Queue.JOINT,
+    Queue.NODES,
+    Queue.JOINT_CALIBRATION,
+    Queue.NOTIFICATIONS,
+    Queue.PERIODIC,
+    Queue.VIDEO,
+    Queue.VIDEO_PLANS,
+)
 BUILTIN = {"scriptDir": "", "scriptBootFile": "", "frameworkType": "onnx", "frameworkVersion": "1"}
 PATIENT = {"deadline_ms": "60000"}
 """An edge worker waits so long for the answer of the cloud, which a busy machine may need."""

@@ -13,6 +13,7 @@ from uuid import uuid4
 
 import httpx
 
+from app.standalone.processes import TRAINING
 from tests.harness.deployment import DRAMATIQ, Deployment, Process
 from tests.harness.ray_cluster import STAND_INS, RayCluster
 from tests.harness.until import PATIENCE_S, until
@@ -48,8 +49,7 @@ class TrainingDeployment:
         self.schedule()
 
     def schedule(self) -> None:
-        queues = ["--queues", "training", "training_results"]
-        self.scheduler = self.deployment.start([DRAMATIQ, "actors", *queues, "--processes", "1", "--threads", "2"])
+        self.scheduler = self.deployment.start([DRAMATIQ, *TRAINING.arguments])
 
     def kill_scheduler(self) -> None:
         assert self.scheduler is not None

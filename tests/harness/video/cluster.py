@@ -17,6 +17,7 @@ import av
 import httpx
 import psutil
 
+from app.kit.queue.messages import Queue
 from tests.harness.deployment import DRAMATIQ
 from tests.harness.joint.deployment import Agent, JointDeployment
 from tests.harness.paths import REPOSITORY
@@ -176,7 +177,7 @@ class VideoCluster(JointDeployment):
         self.early = ""
 
     def control(self) -> None:
-        queues = ["--queues", "video", "video_plans", "nodes", "periodic"]
+        queues = ["--queues", Queue.VIDEO, Queue.VIDEO_PLANS, Queue.NODES, Queue.PERIODIC]
         self.controller = self.deployment.start([DRAMATIQ, "actors", *queues, "--processes", "1", "--threads", "4"])
 
     def begin(self, data: Path) -> None:

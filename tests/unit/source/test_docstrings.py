@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.harness.source_trees import source_trees
+from tests.harness.source_trees import nodes, source_trees
 
 pytestmark = pytest.mark.slow
 MANY = 4
@@ -83,6 +83,18 @@ def test_errors_stand_in_a_section_each_with_its_condition() -> None:
     ]
     assert [place for place, docstring in functions if re.search(r"\bRaises? [A-Z]", docstring)] == []
     assert {place: bare for place, docstring in functions if (bare := errors_without_condition(docstring))} == {}
+
+
+def test_a_section_is_one_for_tools() -> None:
+    """If it begins on the first line of a docstring, its entries have no indentation of their own, and are text to
+    tools."""
+    documented = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    assert [
+        f"{path}:{node.lineno}"
+        for path, tree in source_trees("app", "actors").items()
+        for node in nodes(tree, *documented)
+        if re.match(r"(Args|Returns|Raises|Attributes):\n(?! {4})", ast.get_docstring(node) or "")
+    ] == []
 
 
 def described_names(docstring: str) -> set[str]:

@@ -86,9 +86,10 @@ class KneronToolchain:
     name = ToolchainName.KNERON
 
     def __init__(self, python: Path = DEFAULT_PYTHON, **installation: Any) -> None:
-        """Args:
-        python: The vendor's interpreter.
-        installation: The other fields of `Vendor`, for unusual installations.
+        """
+        Args:
+            python: The vendor's interpreter.
+            installation: The other fields of `Vendor`, for unusual installations.
         """
         self.vendor = Vendor(python=Path(python), **installation)
 

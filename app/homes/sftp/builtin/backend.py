@@ -17,7 +17,10 @@ PORT, FINGERPRINT = "port", "fingerprint"
 
 
 class BuiltinBackend:
-    """host, port: what users are told; the process says which port it really has."""
+    """
+    Args:
+        host, port: what users are told; the process says which port it really has.
+    """
 
     def __init__(self, database: Database, *, host: str, port: int) -> None:
         self.database = database

@@ -21,7 +21,10 @@ LEAST_BYTES, MOST_BYTES = 8, 64 << 10
 
 
 class Secrets:
-    """folder: with a file for each secret, as Kubernetes, Docker and systemd put them; None: there are none."""
+    """
+    Args:
+        folder: with a file for each secret, as Kubernetes, Docker and systemd put them; None: there are none.
+    """
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder

@@ -251,10 +251,11 @@ def _compute_ratios(references: Sequence[_Reference], outputs: Sequence[Array]) 
 
 @dataclass(frozen=True)
 class _Reference:
-    """An output of the float model in one dimension. energy: of its values, at least that of a nearly silent output."""
+    """An output of the float model in one dimension."""
 
     values: npt.NDArray[np.float64]
     energy: float
+    """Of its values, at least that of a nearly silent output."""
 
     @classmethod
     def of(cls, output: Array, floor: float) -> _Reference:

@@ -39,11 +39,12 @@ OnBytes = Callable[[int], None]
 
 
 class AsyncTransport:
-    """Args:
-    url: Of the service.
-    token: An API token; without one the service knows only who is on its own machine.
-    retries: How often a request is tried again that did not get through, or that came at a bad time.
-    transport: Of httpx, for tests.
+    """
+    Args:
+        url: Of the service.
+        token: An API token; without one the service knows only who is on its own machine.
+        retries: How often a request is tried again that did not get through, or that came at a bad time.
+        transport: Of httpx, for tests.
     """
 
     def __init__(
