@@ -72,6 +72,10 @@ class VideoClient(ResultsClient):
         """plan: {video_conf, flow_mapping}."""
         return self._json("PUT", f"{path_of(uid)}/plan", json=plan)
 
+    def record(self, uid: str, recording: JsonObject | None) -> JsonObject:
+        """recording: {hours, megabytes, fps, width}; None: no longer."""
+        return self._json("PUT", f"{path_of(uid)}/recording", json={"recording": recording})
+
     def recording(self, uid: str) -> JsonObject:
         """{begins_at, ends_at, size_bytes, core_share, problem}"""
         return self._json("GET", f"{path_of(uid)}/recording")

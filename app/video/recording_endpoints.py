@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Annotated
 
 from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
 
 from app.kit.clock import now
+from app.kit.text.json_values import JsonObject
 from app.kit.web.auth import user_of
+from app.kit.web.described_type import DescribedType
 from app.kit.web.http import answer_of, json_answer
 from app.kit.web.operations import OpenApiSchema, Operations
 from app.kit.web.strict import Moment, Strict
@@ -17,7 +20,8 @@ from app.results.producer_operations import PARAMETERS
 from app.results.rule_endpoints import event_id_of
 from app.video import schemas
 from app.video.access import uid_of, video_of
-from app.video.responses import JOBS
+from app.video.model.drawn_video import Recording
+from app.video.responses import JOBS, describe_job
 from app.video.service import Clip
 
 _ONE = f"{JOBS}/{{job_uid}}"
@@ -35,6 +39,11 @@ class ClipQuery(Strict):
     """Start of the clip, with its offset from UTC, such as 2026-11-20T00:00:00Z; null: a minute before its end."""
     until: Moment | None = None
     """End of the clip; null: now."""
+
+
+class RecordingChange(Strict):
+    recording: Annotated[JsonObject, DescribedType(Recording)] | None
+    """null: the job is no longer recorded, and what was recorded is deleted."""
 
 
 class RecordingAnswer(BaseModel):
@@ -58,6 +67,14 @@ class RecordingAnswer(BaseModel):
 def video_recording(request: Request) -> Response:
     state = video_of(request).clips.state(user_of(request), uid_of(request), now=now())
     return json_answer(answer_of(RecordingAnswer, state))
+
+
+@OPERATIONS.put(
+    f"{_ONE}/recording", "Record a running job from now on, or no longer", schemas.JobAnswer, more_errors=(409,)
+)
+def record_video_job(request: Request, body: RecordingChange) -> Response:
+    job = video_of(request).clips.record(user_of(request), uid_of(request), body.recording, now=now())
+    return json_answer(describe_job(job))
 
 
 @OPERATIONS.get(

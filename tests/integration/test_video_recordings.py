@@ -22,7 +22,7 @@ from starlette.routing import Route
 
 from app.edge.media.video_writer import FORMATS
 from app.edge.video.runner.preview import PreviewStream
-from app.edge.video.runner.recorder import FOLDER, Recorder
+from app.edge.video.runner.recorder import FOLDER, SwitchableRecorder
 from app.edge.video.runner.runner_server import application
 from app.edge.video.runner.video_segments import SegmentRing, SegmentWriter
 from app.kit.cli.command import Exit
@@ -32,11 +32,12 @@ from app.results.service.event_media import media_key
 from app.results.store import add_rule_event
 from app.video.errors import ClipNotFound, RecordingUnavailable
 from app.video.model.drawn_video import Recording
-from app.video.model.job import VideoJob
+from app.video.model.job import JOBS, VideoJob
 from app.video.service import clips
 from app.video.service.clips import AFTER_S, MAX_STATE_BYTES
 from app.video.service.pictures import LiveStream
 from tests.harness.command_line import typed_in
+from tests.harness.users import OURS
 from tests.harness.video.records import running_video
 from tests.harness.video.web import VideoWeb
 from tests.harness.video.web_fixtures import started
@@ -97,10 +98,11 @@ def recorded(
 ) -> Iterator[Recorded]:
     started.empty()
     folder, begins = recording
-    recorder = Recorder(Recording(1.0), folder, lambda _: np.zeros((48, 64, 3), np.uint8), lambda _: None)
+    recorder = SwitchableRecorder(folder, lambda _: np.zeros((48, 64, 3), np.uint8), lambda _: None)
+    recorder.follow(Recording(1.0))
     recorder.start()
     job = running_video(started.video, started.user, now=now(), recording={"hours": 1})
-    app = application(job.uid, lambda: SECRET, PreviewStream(), is_ready=lambda: True, health=dict, recorder=recorder)
+    app = application(job.uid, lambda: SECRET, PreviewStream(), is_ready=lambda: True, health=dict, recording=recorder)
     with served(app) as url:
         live = LiveStream(f"{url}/user/video/{job.uid}", SECRET)
         monkeypatch.setattr(started.video.pictures, "live", lambda _user, _uid, *, now: live)
@@ -286,7 +288,34 @@ def test_the_page_shows_a_clip_or_that_there_is_none(recorded: Recorded) -> None
     assert "A time has a date" in odd.text
     other = recorded.env.running()
     chinese = recorded.env.client.get(f"/ui/video/{other.uid}/recording", headers={"Accept-Language": "zh-TW"}).text
-    assert "請提交指定錄影時數的工作" in chinese
+    assert "從現在起錄影" in chinese
+
+
+def test_a_running_job_is_recorded_from_a_click_on_and_no_longer_after_another(recorded: Recorded) -> None:
+    env, job = recorded.env, recorded.env.running()
+    page = f"/ui/video/{job.uid}/recording"
+    assert page in env.client.get(f"/ui/video/{job.uid}").text
+    assert "Record from now on" in env.client.get(page).text
+    assert env.client.post(page, data={"hours": "24"}, headers=OURS).is_redirect
+    assert env.video.jobs.get(env.user, job.uid).dag.recording == Recording(24.0)
+    env.video.controller.reconcile(job.uid, now=now())
+    with env.container.database.read() as conn:
+        (order,) = env.container.nodes.orders_of(conn, JOBS, job.uid)
+    assert order.content["dag"]["recording"]["hours"] == 24
+    shown = env.client.get(page).text
+    assert "Stop recording" in shown and "Record from now on" not in shown
+    assert env.client.post(page, headers=OURS).is_redirect
+    assert env.video.jobs.get(env.user, job.uid).dag.recording is None
+    notes = [event.message for event in env.video.jobs.events(env.user, job.uid)][-2:]
+    assert notes == ["It is recorded: the newest 24 h.", "It is no longer recorded."]
+    answer = env.client.put(f"/api/v2/video/jobs/{job.uid}/recording", json={"recording": {"hours": 0}})
+    assert answer.status_code == 400 and answer.json()["error"]["message"].startswith(
+        "dag.recording.hours: is a number"
+    )
+    env.video.jobs.cancel(env.user, job.uid, now=now())
+    answer = env.client.put(f"/api/v2/video/jobs/{job.uid}/recording", json={"recording": {"hours": 1}})
+    assert answer.status_code == 409
+    assert "Record from now on" not in env.client.get(page).text
 
 
 def test_by_command(
@@ -306,3 +335,6 @@ def test_by_command(
     assert not out.exists()
     assert typed(monkeypatch, "clip", uid) != Exit.OK
     assert "Of which time?" in capsys.readouterr().err
+    for options, text in ((["--hours", 2], "is recorded: the newest 2 h."), (["--off"], "is no longer recorded.")):
+        assert typed(monkeypatch, "record", uid, *options) == Exit.OK
+        assert text in capsys.readouterr().out

@@ -707,6 +707,25 @@ def test_the_drawn_picture_of_a_recorded_job_can_be_had_as_a_clip(made: Deployme
     assert list((made.folder / "recording").glob("*.mp4"))
 
 
+def test_a_job_that_runs_is_recorded_from_when_it_is_demanded_until_it_is_no_longer(
+    made: Deployment, clip: Path
+) -> None:
+    made.start(made.content(plan_of(GRAPH, EDGE), realtime=True, restart_policy=RestartPolicy.EOS), clip)
+    url, secret = f"{made.serve()}/user/video/{UID}", {"Authorization": f"Bearer {SECRET}"}
+    until(lambda: made.agent.results)
+    with httpx.Client(headers=secret, trust_env=False) as client:
+        assert client.get(f"{url}/recording").status_code == 404
+        made.change(dag=read_dag({**REQUIREMENT, "recording": {"hours": 1, "width": 160}}))
+        answer = until(lambda: client.get(f"{url}/recording"), lambda answer: answer.status_code == 200)
+        begins_s = until(lambda: client.get(f"{url}/recording").json()["begins_s"])
+        until(lambda: client.get(f"{url}/recording").json()["ends_s"] > begins_s)
+        answer = client.get(f"{url}/clip", params={"begins_s": begins_s, "ends_s": begins_s + 10})
+        assert answer.headers["content-type"] == "video/mp4"
+        made.change(dag=read_dag(REQUIREMENT))
+        until(lambda: client.get(f"{url}/recording").status_code == 404)
+    until(lambda: not (made.folder / "recording").exists())
+
+
 def test_of_a_job_without_a_recording_there_is_no_clip(over: Deployment) -> None:
     answer = httpx.get(
         f"{over.serve()}/user/video/{UID}/clip", headers={"Authorization": f"Bearer {SECRET}"}, trust_env=False

@@ -33,7 +33,7 @@ from app.video.model.job import JOBS, SERVICES, JobContent, ServicesContent, Sta
 RUNNER, HOST = "app.edge.video.runner.main", "app.edge.video.stage_host.host"
 WORK = "work.json"
 Content = TypeVar("Content")
-OF_JOBS_CHANGING = ("plan", "constraint", "hosts")
+OF_JOBS_CHANGING, RECORDING = ("plan", "constraint", "hosts"), ("recording",)
 OF_SERVICES_CHANGING = ("stages", "peers")
 
 
@@ -76,7 +76,11 @@ class JobDriver:
             [sys.executable, "-m", RUNNER],
             {VARIABLE: str(place.folder / WORK)},
             health_url=f"{reachable_url(place.host, place.port)}/healthz",
-            depends_on={**here, **_remove(order.content, OF_JOBS_CHANGING)},
+            depends_on={
+                **here,
+                **_remove(order.content, OF_JOBS_CHANGING),
+                "dag": _remove(order.content["dag"], RECORDING),
+            },
         )
 
     def _resolve_source(self, video_id: str) -> str:

@@ -29,6 +29,20 @@ def recording(client: VideoClient, job: Uid, as_json: AsJson = False) -> None:
 
 
 @commands.command()
+def record(
+    client: VideoClient,
+    job: Uid,
+    hours: Annotated[float, typer.Option(metavar="HOURS", help="What is older is deleted.")] = 24.0,
+    off: Annotated[bool, typer.Option("--off", help="No longer; what was recorded is deleted.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Record a running job from now on, with what was detected drawn into it."""
+    record = client.record(job, None if off else {"hours": hours})
+    text = f"{job} is no longer recorded." if off else f"{job} is recorded: the newest {hours:g} h."
+    print_record(record, text, as_json=as_json)
+
+
+@commands.command()
 def clip(
     client: VideoClient,
     job: Uid,

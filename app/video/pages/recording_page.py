@@ -15,15 +15,19 @@ from starlette.routing import Route
 from app.kit.clock import from_text, now, to_text
 from app.kit.errors import BadInput, ModelmillError
 from app.kit.web.auth import user_of
+from app.kit.web.common_pages import see_other
 from app.kit.web.http import query
+from app.kit.web.page_actions import with_fields
 from app.kit.web.strict import Moment, Strict, empty_as_none
 from app.kit.web.templates import render
 from app.video.access import video_of
-from app.video.model.drawn_video import MAX_CLIP_S
+from app.video.model.drawn_video import MAX_CLIP_S, Recording
 from app.video.pages.job import job_of
 from app.video.pages.job_list import url_of
 from app.video.service import RecordingReport
 from app.video.service.producers import producer_of_job
+
+MAX_BYTES = 1_000
 
 
 class PageQuery(Strict):
@@ -67,6 +71,7 @@ def recording(request: Request) -> Response:
         limits=job.dag.recording,
         state=state,
         absent=absent,
+        usual=Recording(24.0),
         problem=problem,
         since=to_text(since) if since else "",
         until=to_text(until) if until else "",
@@ -75,6 +80,15 @@ def recording(request: Request) -> Response:
         source="" if problem else source,
         is_there=is_there,
     )
+
+
+@with_fields(MAX_BYTES, "A recording")
+def record(request: Request, sent: dict[str, str]) -> Response:
+    """Without hours, the job is no longer recorded."""
+    uid, hours = request.path_params["uid"], sent.get("hours", "")
+    demand = {"hours": int(hours)} if hours.isdecimal() else None
+    video_of(request).clips.record(user_of(request), uid, demand, now=now())
+    return see_other(url_of(uid, "/recording"))
 
 
 def _read_state(read: Callable[[], RecordingReport]) -> tuple[RecordingReport | None, ModelmillError | None]:
@@ -95,4 +109,7 @@ def _covers(state: RecordingReport | None, since: str, until: str) -> bool:
     return bool(state and state.begins_at and state.ends_at and state.begins_at <= until and state.ends_at >= since)
 
 
-ROUTES = [Route("/ui/video/{uid}/recording", recording)]
+ROUTES = [
+    Route("/ui/video/{uid}/recording", recording),
+    Route("/ui/video/{uid}/recording", record, methods=["POST"]),
+]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from time import monotonic
 
@@ -17,7 +17,8 @@ from app.results.service.event_media import CLIP, media_key, media_type_of
 from app.results.store import RuleEventFilter
 from app.video import store
 from app.video.errors import ClipNotFound, RecordingUnavailable
-from app.video.model.drawn_video import MAX_CLIP_S
+from app.video.model.drawn_video import MAX_CLIP_S, read_recording
+from app.video.model.flow import READER
 from app.video.model.job import JobState, VideoJob
 from app.video.service.pictures import LiveStream, Pictures
 from app.video.service.producers import KIND, producer_of_job
@@ -157,6 +158,31 @@ class Clips:
                     break
         return count
 
+    def record(self, user: str, uid: str, recording: object, *, now: datetime) -> VideoJob:
+        """Records a running job from now on; its runner goes on.
+
+        Args:
+            user: whose job it is.
+            uid: of the job.
+            recording: see read_recording; None: it is no longer recorded, and what was recorded is deleted.
+            now: the time of the request.
+
+        Raises:
+            VideoJobNotFound: There is no such job.
+            JobEnded: It has ended.
+            BadDag: The recording has another form.
+        """
+        limits, jobs = read_recording(recording, READER), self.pictures.jobs
+        with jobs.locked(user, uid) as (conn, stored):
+            store.change(conn, uid, dag=replace(stored.job.dag, recording=limits).to_json())
+            message = (
+                "It is no longer recorded." if limits is None else f"It is recorded: the newest {limits.hours:g} h."
+            )
+            store.add_event(conn, uid, to_text(now), type="Note", message=message)
+        jobs.wake(uid)
+        jobs.announce(uid)
+        return jobs.get(user, uid)
+
     def _find_runner(self, user: str, uid: str, now: datetime) -> LiveStream:
         job = self.pictures.jobs.get(user, uid)
         check_recorded(job)
@@ -210,7 +236,7 @@ def check_recorded(job: VideoJob) -> None:
         ClipNotFound: It is not recorded, or has ended.
     """
     if job.dag.recording is None:
-        raise ClipNotFound("This job is not recorded.", hint="Submit a job with the hours to record.")
+        raise ClipNotFound("This job is not recorded.", hint="Its page Recording switches it on, for what comes.")
     if job.state is JobState.DONE:
         raise ClipNotFound("The job has ended, and its recording with it.", hint="Clips of events are kept.")
 

@@ -24,7 +24,7 @@ from app.edge.video.runner.plan_metrics import FrameCounts, PlanMetrics
 from app.edge.video.runner.preview import SNAPSHOT_S, PreviewRenderer, PreviewScene, PreviewStream, draw_scene
 from app.edge.video.runner.profiler import Profiler
 from app.edge.video.runner.quality import ReferenceSampler
-from app.edge.video.runner.recorder import Recorder
+from app.edge.video.runner.recorder import SwitchableRecorder
 from app.edge.video.runner.reporter import EVERY_S, PlanRequester, Reporter, plan_request
 from app.edge.video.runner.results import FrameResults
 from app.edge.video.runner.source_reader import AFTER_DAMAGE, JobSource, Outage, SourceReader
@@ -100,14 +100,15 @@ class JobRunner:
         # results
         self.live = PreviewStream()
         draw, note, is_run = partial(draw_scene, needs), self._reporter.note, content.mode is Mode.RUN
-        limits, broadcast = content.dag.recording, content.dag.broadcast
-        self.recorder = Recorder(limits, work.folder, draw, note) if limits is not None and is_run else None
+        broadcast = content.dag.broadcast
+        self.recording = SwitchableRecorder(work.folder, draw, note)
+        self.recording.follow(content.dag.recording if is_run else None)
         self.broadcaster = (
             Broadcaster(broadcast, work.media_server, content.uid, draw, note)
             if broadcast is not None and is_run
             else None
         )
-        self._outputs = [output for output in (self.recorder, self.broadcaster) if output is not None]
+        self._outputs = [output for output in (self.recording, self.broadcaster) if output is not None]
         self.renderer = PreviewRenderer(needs, self.live, self._agent.show, self._show)
         self._sampler = ReferenceSampler(self._executor, self.metrics.compared, self._is_busy)
         self._results = FrameResults(
@@ -236,6 +237,7 @@ class JobRunner:
         self._executor.hi_s = work.content.constraint.hi
         self._client.use(work.tls)
         self._router.update(work.content.hosts)
+        self.recording.follow(work.content.dag.recording)
         plan = work.content.plan
         if plan is None:
             return

@@ -43,7 +43,7 @@ def _application(runner: JobRunner) -> Starlette:
         runner.live,
         is_ready=lambda: runner.renderer.has_scene,
         health=runner.health,
-        recorder=runner.recorder,
+        recording=runner.recording,
     )
 
 

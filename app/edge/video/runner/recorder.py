@@ -7,6 +7,7 @@ or a missing encoder is noted in the job's events, and the job continues.
 from __future__ import annotations
 
 import logging
+import shutil
 import threading
 import time
 from collections.abc import Callable
@@ -157,3 +158,47 @@ class Recorder(PacedThread[PreviewScene]):
             self._fail(DISK_FULL if is_full else f"writing has failed: {type(error).__name__}")
             return
         self._recover()
+
+
+class SwitchableRecorder:
+    """A recorder that is there while the job is to be recorded.
+
+    Args:
+        folder: of the job.
+        draw: returns the picture of a scene.
+        note: called with the begin and the end of a problem, for the job's events.
+    """
+
+    def __init__(self, folder: Path, draw: Callable[[PreviewScene], Picture], note: Callable[[str], None]) -> None:
+        self.recorder: Recorder | None = None
+        self._folder, self._draw, self._note = folder, draw, note
+        self._limits: Recording | None = None
+        self._is_started = False
+
+    def follow(self, limits: Recording | None) -> None:
+        """Records within these limits from now on; None: no longer, and what was recorded is deleted."""
+        if limits == self._limits:
+            return
+        before, self._limits = self.recorder, limits
+        self.recorder = None
+        if before is not None:
+            before.close()
+        if limits is None:
+            shutil.rmtree(self._folder / FOLDER, ignore_errors=True)
+            return
+        self.recorder = Recorder(limits, self._folder, self._draw, self._note)
+        if self._is_started:
+            self.recorder.start()
+
+    def start(self) -> None:
+        self._is_started = True
+        if self.recorder is not None:
+            self.recorder.start()
+
+    def show(self, scene: PreviewScene) -> None:
+        if (recorder := self.recorder) is not None:
+            recorder.show(scene)
+
+    def close(self) -> None:
+        if self.recorder is not None:
+            self.recorder.close()

@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from app.edge.video.runner.preview import PreviewStream
-from app.edge.video.runner.recorder import Recorder
+from app.edge.video.runner.recorder import Recorder, SwitchableRecorder
 from app.kit.network.bearer import has_bearer
 from app.video.model.drawn_video import MAX_CLIP_S
 
@@ -32,7 +32,7 @@ def application(
     *,
     is_ready: Callable[[], bool],
     health: Callable[[], Mapping[str, Any]],
-    recorder: Recorder | None = None,
+    recording: SwitchableRecorder | None = None,
 ) -> Starlette:
     """Creates the ASGI application of a runner.
 
@@ -42,7 +42,7 @@ def application(
         live: the job's pictures.
         is_ready: returns whether there is anything to draw.
         health: returns the answer to GET /healthz.
-        recorder: of the job; None: it is not recorded.
+        recording: of the job; None: it is never recorded.
     """
 
     async def healthz(_: Request) -> Response:
@@ -55,15 +55,16 @@ def application(
             return _refuse("There is no picture yet.", 503)
         return StreamingResponse(_stream_parts(live), media_type=f"multipart/x-mixed-replace; boundary={BOUNDARY}")
 
-    async def recording(_: Request) -> Response:
-        state = await run_in_threadpool(recorder.state) if recorder else None
+    async def state_of_recording(_: Request) -> Response:
+        state = await run_in_threadpool(recorder.state) if (recorder := recording and recording.recorder) else None
         return JSONResponse(state.to_json()) if state else _refuse("This job is not recorded.", 404)
 
     async def clip(request: Request) -> Response:
+        recorder = recording and recording.recorder
         return await _answer_clip(recorder, request) if recorder else _refuse("This job is not recorded.", 404)
 
     place = "/user/video/{uid}"
-    endpoints = {place: video, f"{place}/recording": recording, f"{place}/clip": clip}
+    endpoints = {place: video, f"{place}/recording": state_of_recording, f"{place}/clip": clip}
     routes = [Route(path, _require_secret(endpoint, uid, secret)) for path, endpoint in endpoints.items()]
     return Starlette(routes=[Route("/healthz", healthz), *routes])
 

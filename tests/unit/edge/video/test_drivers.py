@@ -132,7 +132,16 @@ def test_a_runner_is_run_with_what_it_must_know(jobs: JobDriver, clip: Path, tmp
     assert jobs.blobs(job_order()) == []
 
 
-@pytest.mark.parametrize("change", [{"plan": PLAN}, {"hosts": [HOST]}, {"constraint": {"delay": 0.1}}], ids=str)
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"plan": PLAN},
+        {"hosts": [HOST]},
+        {"constraint": {"delay": 0.1}},
+        {"dag": {**DAG, "recording": {"hours": 1}}},
+    ],
+    ids=str,
+)
 def test_what_changes_while_a_job_runs_is_written_and_restarts_nothing(
     jobs: JobDriver, tmp_path: Path, change: dict[str, Any]
 ) -> None:
