@@ -5,17 +5,22 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Protocol
 
+from app.edge.joint.work import Work
 from app.inference.agreement import agreement
 from app.inference.prediction import Picture, Prediction
+from app.inference.predictor_factory import open_predictor
+from app.joint_inference.worker_options import EdgeOptions
 from app.kit.clock import ms_since
+from app.kit.errors import ModelmillError
 from app.kit.text.json_values import JsonObject
 
 EVERY_S = 0.2
 MOST = 1000
 """Pictures to compare: more would not change the result, and the previous model need not run forever."""
-TOLD_EVERY_S = 2.0
+REPORT_EVERY_S = 2.0
 logger = logging.getLogger(__name__)
 
 
@@ -38,7 +43,7 @@ class ModelComparison:
         self._former = former
         self._sha256 = sha256
         self._clock = clock
-        self._compared_at = self._told_at = -1000.0
+        self._compared_at = self._reported_at = -1000.0
         self._agreement = self._ms = self._former_ms = 0.0
         self._pictures = self._errors = 0
         self._reported: JsonObject = {}
@@ -72,9 +77,9 @@ class ModelComparison:
     def to_json(self) -> JsonObject:
         """Returns the roll-out's Comparison; a new one only now and then, since each causes a report."""
         now = self._clock()
-        if now - self._told_at >= TOLD_EVERY_S:
+        if now - self._reported_at >= REPORT_EVERY_S:
             count = max(1, self._pictures)
-            self._told_at = now
+            self._reported_at = now
             self._reported = {
                 "sha256": self._sha256,
                 "pictures": self._pictures,
@@ -84,3 +89,18 @@ class ModelComparison:
                 "errors": self._errors,
             }
         return self._reported
+
+
+def open_comparison(work: Work, options: EdgeOptions) -> ModelComparison | None:
+    """Compares with the former model, if the order names one that can be opened."""
+    card = work.content.former
+    if card is None or work.former is None:
+        return None
+    try:
+        former = open_predictor(
+            replace(card, labels=options.labels or card.labels), work.former, work.former_twin, options.predictor
+        )
+    except ModelmillError as error:
+        logger.warning("The former model cannot be compared with: %s", error.message)
+        return None
+    return ModelComparison(former, work.content.model.sha256)

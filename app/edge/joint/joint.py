@@ -1,8 +1,8 @@
 """Joint inference on an edge node, for the bundled worker and for users' scripts.
 
-joint = JointInference.from_environment() pending = joint.submit(picture)     # the small model's answer at once; never
-waits for the cloud outcome = joint.infer(picture)      # the final answer; waits for the cloud, at most until the
-deadline
+joint = JointInference.from_environment()
+pending = joint.submit(picture)  # has the small model's answer at once; never waits for the cloud
+outcome = joint.infer(picture)   # the final answer; waits for the cloud, at most until the deadline
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Protocol
 
 from app.edge.joint.answer_order import NAME, AnswerOrders
 from app.edge.joint.byte_budget import ByteBudget
-from app.edge.joint.comparison import ModelComparison
+from app.edge.joint.comparison import ModelComparison, open_comparison
 from app.edge.joint.outcome import OpenSample, SampleOutcome
 from app.edge.joint.reporter import SampleQueue, StatusReporter
 from app.edge.joint.rows import RowQueue
@@ -38,7 +38,6 @@ from app.joint_inference.model.tally import Breaker, Source, Tally
 from app.joint_inference.worker_options import EdgeOptions, MiningMode, algorithm_of, edge_options
 from app.kit.clock import ms_since, to_text
 from app.kit.clock import now as clock
-from app.kit.errors import ModelmillError
 from app.kit.text.json_values import JsonObject
 
 OnFinal = Callable[[OpenSample, SampleOutcome], None]
@@ -96,10 +95,8 @@ class JointInference:
         self.counter = TallyCounter(folder / "tally.json" if folder else None, now=_format_now())
         self.status = RUNNING
         self.detail: JsonObject = {}
-        self.broadcasts: Callable[[], list[JsonObject]] = list
-        """Returns the states of the broadcasts of its streams, for the report."""
+        self._report_broadcasts: Callable[[], list[JsonObject]] = list
         self.broadcast: OnFinal | None = None
-        """Called with each answer whose objects have their ids, in the order of the samples of their source."""
         self._on_final = on_final
         self._budget = UploadBudget(options.max_upload_ratio)
         self._decision = threading.Lock()
@@ -146,7 +143,7 @@ class JointInference:
             service=work.service,
             folder=work.folder,
             on_final=on_final,
-            comparison=_make_comparison(work, options),
+            comparison=open_comparison(work, options),
             link=CloudLink(work.tls, specification.cloud.node) if work.tls else None,
             model=work.content.model.name,
             first_id=work.first_id(clock()),
@@ -229,11 +226,20 @@ class JointInference:
         counts = self._bytes.counts
         return replace(tally, bytes_saved=counts.saved_bytes, bytes_month=counts.month_bytes)
 
+    def broadcast_by(self, show: OnFinal, states: Callable[[], list[JsonObject]]) -> None:
+        """Begins to broadcast.
+
+        Args:
+            show: called with each answer whose objects have their ids, in the order of the samples of their source.
+            states: returns the states of the broadcasts, for the report.
+        """
+        self.broadcast, self._report_broadcasts = show, states
+
     def status_report(self) -> JsonObject:
         """Returns the report to the agent."""
         counts = {"rowsLost": self.rows.lost, "lateNumber": self.rows.orders.late}
         detail = {**self.detail, **{name: count for name, count in counts.items() if count}}
-        if broadcasts := self.broadcasts():
+        if broadcasts := self._report_broadcasts():
             detail[BROADCASTS] = broadcasts
         comparison = self._comparison.to_json() if self._comparison is not None else {}
         detail["comparison"] = comparison  # also if there is none, which ends the report of an earlier comparison
@@ -373,21 +379,6 @@ class JointInference:
             self._on_final(pending, outcome)
         except Exception:  # one sample's fault must not stop the others
             logger.exception("Sample %s is final, and its on_final has failed", pending.id)
-
-
-def _make_comparison(work: Work, options: EdgeOptions) -> ModelComparison | None:
-    """With the former model, where the order names one that can be opened."""
-    card = work.content.former
-    if card is None or work.former is None:
-        return None
-    try:
-        former = open_predictor(
-            replace(card, labels=options.labels or card.labels), work.former, work.former_twin, options.predictor
-        )
-    except ModelmillError as error:
-        logger.warning("The former model cannot be compared with: %s", error.message)
-        return None
-    return ModelComparison(former, work.content.model.sha256)
 
 
 def _format_now() -> str:

@@ -53,7 +53,7 @@ class StreamBroadcasts:
             settings = _append_path(broadcast, node, name)
             self._broadcasters[name] = Broadcaster(settings, server, "", self._draw, logger.warning, owner="service")
         self._numbers = count()
-        joint.broadcasts, joint.broadcast = self.states, self._show
+        joint.broadcast_by(self._show, self.states)
 
     def start(self) -> None:
         for broadcaster in self._broadcasters.values():

@@ -98,10 +98,10 @@ class Results:
 
     Args:
         converter: makes conversion jobs.
-        registry: keeps models; None where nobody asks for that.
+        registry: keeps models.
     """
 
-    def __init__(self, tasks: Tasks, converter: Converter, registry: Registry | None = None) -> None:
+    def __init__(self, tasks: Tasks, converter: Converter, registry: Registry) -> None:
         self.tasks = tasks
         self.database = tasks.database
         self.converter = converter
@@ -167,7 +167,6 @@ class Results:
             ModelmillError: What the model registry refuses, as a name that is taken.
         """
         view = self._require_succeeded(user, task_id)
-        assert self.registry is not None
         request = RegistrationRequest(
             user=user,
             name=name,

@@ -10,6 +10,7 @@ from app.kit.clock import to_text
 from app.kit.sql import Database
 from app.training import store
 from app.training.model import Attempt, Demand, Event, NewTask, Task, Workload, submission_id
+from app.training.service.results import RegisteredModel, RegistrationRequest
 
 TASK = "mvp2-alice-script-20261120-204302-ab12"
 BEGAN = datetime(2026, 11, 20, 20, 43, 2, tzinfo=UTC)
@@ -48,3 +49,10 @@ def finished_task(
 def folder_of(homes: Homes, user: str, task_id: str = TASK) -> Path:
     """Of its first attempt."""
     return homes.options.root / "users" / user / "jobs" / submission_id(task_id, 1)
+
+
+class NoRegistry:
+    """Where no test asks for a model of the registry."""
+
+    def register(self, request: RegistrationRequest) -> RegisteredModel:
+        raise AssertionError(request.name)

@@ -26,7 +26,7 @@ from app.training import store
 from app.training.service import ConversionRequest, Results, Tasks, TrainingOptions
 from app.training.service.results import job_id_of
 from tests.harness.paths import REPOSITORY
-from tests.harness.training.finished_tasks import BEGAN, TASK, finished_task, folder_of
+from tests.harness.training.finished_tasks import BEGAN, TASK, NoRegistry, finished_task, folder_of
 
 SAMPLE = REPOSITORY / "ops/samples/digits"
 HOME, COMMON = "/private/users/alice", "/private/common"
@@ -134,7 +134,7 @@ def test_what_there_is_no_room_for_becomes_a_job_once_there_is(
     narrow: Container, homes: Homes, database: Database
 ) -> None:
     tasks = Tasks(TrainingOptions(is_on=True, homes_root="/private"), database, homes, lambda: None)
-    results = Results(tasks, ResultConversions(narrow.conversion, homes))
+    results = Results(tasks, ResultConversions(narrow.conversion, homes), NoRegistry())
     task = finished_task(database, homes, SPEC)
     for name, there in (("model.onnx", "digits.onnx"), ("reference.zip", "reference.zip")):
         (folder_of(homes, "alice") / name).write_bytes((SAMPLE / there).read_bytes())

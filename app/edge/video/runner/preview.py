@@ -53,9 +53,17 @@ class PreviewStream:
     def __init__(self) -> None:
         self.newest: PreviewPicture | None = None
         self.viewers = 0
-        self.on_viewer: Callable[[], None] = lambda: None
+        self._on_viewer: Callable[[], None] = lambda: None
         self._waiting: set[asyncio.Future[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
+
+    def on_viewer(self, notify: Callable[[], None]) -> None:
+        """Calls this for each new viewer."""
+        self._on_viewer = notify
+
+    def add_viewer(self) -> None:
+        self.viewers += 1
+        self._on_viewer()
 
     def put(self, picture: PreviewPicture) -> None:
         """Publishes a picture. Any thread may call it."""
@@ -107,7 +115,7 @@ class PreviewRenderer(SceneThread):
         self._scene: PreviewScene | None = None
         self._drawn = self._sent = -1
         self._is_due = True
-        live.on_viewer = self.notify
+        live.on_viewer(self.notify)
 
     @property
     def has_scene(self) -> bool:

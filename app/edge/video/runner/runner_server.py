@@ -102,9 +102,8 @@ def _read_seconds(request: Request, name: str) -> float:
 
 async def _stream_parts(live: PreviewStream) -> AsyncIterator[bytes]:
     """Yields the newest picture, then each newer one; a slow viewer misses some."""
-    live.viewers += 1
+    live.add_viewer()
     try:
-        live.on_viewer()
         number = -1
         picture = await live.newer_than(number, FIRST_S)
         while True:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from app.edge.joint.comparison import EVERY_S, MOST, TOLD_EVERY_S, ModelComparison
+from app.edge.joint.comparison import EVERY_S, MOST, REPORT_EVERY_S, ModelComparison
 from app.inference.prediction import Picture, Prediction
 from app.joint_inference.service.rollouts import comparison_of
 
@@ -42,7 +42,7 @@ def test_it_compares_now_and_then_and_stops_when_enough_is_known() -> None:
         comparison.add(PICTURE, FIRST if place < 8 else SECOND, 7.0)
         comparison.add(PICTURE, SECOND, 7.0)  # at once: it is not compared
         clock.now += 2 * EVERY_S
-    clock.now += TOLD_EVERY_S
+    clock.now += REPORT_EVERY_S
     seen = comparison_of({"sha256": "2" * 64, "comparison": comparison.to_json()})
     assert (seen.pictures, seen.agreement, seen.ms, seen.errors) == (10, 0.8, 7.0, 0)
     assert seen.former_ms >= 0

@@ -23,7 +23,7 @@ from app.training.errors import TaskNotFinished, TaskNotFound
 from app.training.model import Conversion, Event, State, Task
 from app.training.service import ConversionRequest, Results, Tasks, TrainingOptions
 from app.training.service.results import AGAIN_S, CLAIM, TRIED_FOR, job_id_of
-from tests.harness.training.finished_tasks import BEGAN, TASK, finished_task, folder_of
+from tests.harness.training.finished_tasks import BEGAN, TASK, NoRegistry, finished_task, folder_of
 
 ENDED = BEGAN + timedelta(minutes=1)
 LATER = ENDED + timedelta(seconds=2)
@@ -76,7 +76,7 @@ def conversions() -> Conversions:
 @pytest.fixture
 def results(database: Database, homes: Homes, conversions: Conversions) -> Results:
     tasks = Tasks(TrainingOptions(is_on=True, homes_root="/private"), database, homes, lambda: None)
-    return Results(tasks, conversions)
+    return Results(tasks, conversions, NoRegistry())
 
 
 def add(
@@ -144,7 +144,7 @@ def test_two_who_are_told_at_once_make_one_job(results: Results, conversions: Co
 
     add(results)
     nested = Nested()
-    Results(results.tasks, nested).convert_results(TASK, now=LATER)
+    Results(results.tasks, nested, NoRegistry()).convert_results(TASK, now=LATER)
     assert len(nested.asked) == 1
     assert conversions.asked == []
 
