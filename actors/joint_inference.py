@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from periodiq import cron
 
 from actors.process import actor, container
 from app.kit.clock import now
 from app.kit.queue.messages import Message
+from app.kit.text.json_values import JsonObject
 
 
 @actor(Message.RECONCILE)
@@ -18,7 +17,7 @@ def reconcile(uid: str) -> None:
 
 
 @actor(Message.UPSTREAM)
-def upstream(uid: str, status: dict[str, Any]) -> None:
+def upstream(uid: str, status: JsonObject) -> None:
     """The upstream controller: what a worker reported is written down."""
     from app.joint_inference.service.task_info import UpstreamStatus
 

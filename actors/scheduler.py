@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 from actors.process import actor, container
 from app.kit.queue.messages import Message
 from app.kit.queue.retry import until_answered
+from app.kit.text.json_values import JsonObject
 
 
 # Not notified of a shutdown: a few milliseconds from its end, it must not be cut off between record and queue.
 @actor(Message.DONE, notify_shutdown=False)
-def done(job_id: str, step: str, result: str, reason: str | None = None, facts: dict[str, Any] | None = None) -> None:
+def done(job_id: str, step: str, result: str, reason: str | None = None, facts: JsonObject | None = None) -> None:
     """A stage of a job has ended.
 
     Args:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from app.edge.agent import options as given
-from app.inference.prediction import ExecutionProvider
+from app.inference.predictor_options import ExecutionProvider
 from app.kit.cli.command import CannotStart
 from app.kit.cli.service_options import token as admin_token
 from app.nodes.cameras import video_of

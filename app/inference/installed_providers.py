@@ -6,7 +6,7 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-from app.inference.prediction import ExecutionProvider
+from app.inference.predictor_options import ExecutionProvider
 
 LIBRARY = "*onnxruntime_providers_{}.*"
 """In the folder of onnxruntime's libraries, one for each provider."""

@@ -13,7 +13,8 @@ from app.inference.decoders.base import DecodedOutputs, LineOfText
 from app.inference.decoders.class_names import BACKGROUND
 from app.inference.decoders.enclosed import EnclosedFamily
 from app.inference.errors import InferenceFailed, ModelUnusable
-from app.inference.prediction import MOST_TEXT, Box, Decoder, Picture, Prediction, PredictorOptions
+from app.inference.prediction import MOST_TEXT, Box, Decoder, Picture, Prediction
+from app.inference.predictor_options import PredictorOptions
 from app.inference.preprocessing import Fit, Preprocessor, Size
 from app.inference.runtimes import Runtime
 from app.inference.runtimes.micro_batches import BatchingRuntime

@@ -15,8 +15,9 @@ from app.inference.decoders.classifier import may_be_probabilities
 from app.inference.decoders.enclosed import EnclosedFamily
 from app.inference.errors import InferenceFailed, ModelUnusable
 from app.inference.model_card import ModelCard
-from app.inference.prediction import BatchOptions, Decoder, ExecutionProvider, PredictorOptions
+from app.inference.prediction import Decoder
 from app.inference.predictor import Predictor
+from app.inference.predictor_options import BatchOptions, ExecutionProvider, PredictorOptions
 from app.inference.preprocess_options import Preprocess, is_default, read_preprocess
 from app.inference.preprocessing import Layout, Preprocessor, input_layout, preparation_of
 from app.inference.runtimes import Runtime, Tensor, open_runtime

@@ -10,7 +10,8 @@ from enum import StrEnum
 from app.inference.broadcast import MAX_FPS, MAX_PATH, MAX_WIDTH, MIN_FPS, MIN_WIDTH, PATH, Broadcast
 from app.inference.frame_gate import EVERY_FRAME, STILL_S, FrameGate
 from app.inference.installed_decoders import list_installed_decoders
-from app.inference.prediction import BatchOptions, Decoder, ExecutionProvider, PredictorOptions
+from app.inference.prediction import Decoder
+from app.inference.predictor_options import BatchOptions, ExecutionProvider, PredictorOptions
 from app.inference.region import Region, read_region
 from app.joint_inference.hard_examples import BadParameter, HardExampleAlgorithm, make, needs_prediction
 from app.joint_inference.hard_examples.parameters import ParameterReader, make_bad_parameter, number_of

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from app.inference.prediction import ExecutionProvider, display_name_of
+from app.inference.predictor_options import ExecutionProvider, display_name_of
 from app.kit.access import AccessRule
 from app.kit.text.plain_text import by_number
 from app.nodes.grants import Grants

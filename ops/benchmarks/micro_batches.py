@@ -19,7 +19,7 @@ import httpx
 import numpy as np
 
 from app.inference.picture_codec import encode
-from app.inference.prediction import PredictorOptions
+from app.inference.predictor_options import PredictorOptions
 from app.inference.runtimes.sessions import open_session, run
 from ops.benchmarks.joint import SECRET, SERVICE, big_model
 from tests.harness.joint.data_sets import Side

@@ -27,8 +27,8 @@ from app.edge.agent.cameras import Cameras
 from app.edge.agent.driver import Allocation
 from app.edge.joint.driver import JointDriver
 from app.inference.model_card import Format, ModelCard
-from app.inference.prediction import PredictorOptions
 from app.inference.predictor_factory import open_predictor
+from app.inference.predictor_options import PredictorOptions
 from app.joint_inference.hard_examples import make
 from app.joint_inference.model.content import BigModel, OrderContent
 from app.joint_inference.model.resource import PLURAL, Role

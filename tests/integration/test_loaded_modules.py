@@ -67,7 +67,7 @@ PREDICTOR = """
 from pathlib import Path
 import app.inference.annotations, app.inference.picture_codec, app.inference.sources
 from app.inference.model_card import MODEL_CARD, Format, ModelCard
-from app.inference.prediction import PredictorOptions
+from app.inference.predictor_options import PredictorOptions
 from app.inference.predictor_factory import open_predictor
 card = MODEL_CARD.read(MODEL_CARD.write(ModelCard("m", Format.ONNX, "0", 1, preprocess={"scale": 1})))
 open_predictor(card, Path(json.loads(sys.argv[1])), None, PredictorOptions())

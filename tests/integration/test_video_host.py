@@ -31,7 +31,8 @@ from app.edge.video.stages.base import ModelFile
 from app.edge.video.stages.detection import FaceDetection
 from app.inference.model_card import Format
 from app.inference.picture_codec import decode, encode
-from app.inference.prediction import BatchOptions, Picture
+from app.inference.prediction import Picture
+from app.inference.predictor_options import BatchOptions
 from app.inference.sources.factory import open_source
 from app.kit.files import sha256_of
 from app.video.model.job import StageHost

@@ -18,8 +18,8 @@ from app.conversion.errors import DynamicShape
 from app.conversion.model import Stage
 from app.conversion.options import Options
 from app.inference.model_card import Format, ModelCard
-from app.inference.prediction import PredictorOptions
 from app.inference.predictor_factory import open_predictor
+from app.inference.predictor_options import PredictorOptions
 from app.inference.runtimes.sessions import HostModel
 from tests.harness.models.host import arrays, run_all, run_stage, work_folder
 from tests.harness.paths import SHARED_DATA

@@ -21,7 +21,7 @@ import numpy as np
 
 from app.inference.installed_providers import list_installed_providers
 from app.inference.model_card import Format, ModelCard
-from app.inference.prediction import ExecutionProvider, PredictorOptions
+from app.inference.predictor_options import ExecutionProvider, PredictorOptions
 from app.inference.predictor_factory import open_predictor
 from app.inference.runtimes import providers
 

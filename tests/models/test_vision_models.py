@@ -14,9 +14,10 @@ from app.inference.decoders.base import overlap
 from app.inference.errors import ModelUnusable
 from app.inference.model_card import Format, ModelCard
 from app.inference.picture_codec import decode, encode
-from app.inference.prediction import Box, Decoder, Prediction, PredictorOptions
+from app.inference.prediction import Box, Decoder, Prediction
 from app.inference.predictor import Predictor
 from app.inference.predictor_factory import open_predictor
+from app.inference.predictor_options import PredictorOptions
 from app.inference.sources import Frame, open_source
 from tests.harness.models.converted import converted_faces
 from tests.harness.paths import SHARED_DATA

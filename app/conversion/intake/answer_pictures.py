@@ -20,9 +20,10 @@ from app.conversion.toolchains.samples.pictures import FORMATS
 from app.inference.errors import InferenceFailed, ModelUnusable
 from app.inference.model_card import Format, ModelCard
 from app.inference.picture_codec import DECODER_ERRORS, MAX_PIXELS
-from app.inference.prediction import ExecutionProvider, Prediction, PredictorOptions, details_of
+from app.inference.prediction import Prediction, details_of
 from app.inference.predictor import Predictor
 from app.inference.predictor_factory import open_predictor
+from app.inference.predictor_options import ExecutionProvider, PredictorOptions
 from app.kit.errors import ModelmillError
 
 SHOWN_SIDE = 960

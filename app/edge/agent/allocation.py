@@ -13,7 +13,7 @@ from pathlib import Path
 from app.edge.agent.blobs import BlobCache
 from app.edge.agent.driver import Allocation, NodeTls, ProcessSpec, WorkloadDriver
 from app.edge.agent.store import AgentStore
-from app.inference.prediction import ExecutionProvider
+from app.inference.predictor_options import ExecutionProvider
 from app.inference.sources.hardware_decoder import VARIABLE as DECODING
 from app.inference.sources.refusals import AUTHORITIES
 from app.kit.files import make_private

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from starlette.routing import BaseRoute
 
-from app.inference.prediction import ExecutionProvider
+from app.inference.predictor_options import ExecutionProvider
 from app.kit.errors import BadInput
 from app.kit.network.tls import Credentials
 from app.nodes.model import Order, WorkerReport, WorkKey

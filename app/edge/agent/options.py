@@ -8,7 +8,7 @@ from ipaddress import IPv4Address
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from app.inference.prediction import ExecutionProvider
+from app.inference.predictor_options import ExecutionProvider
 from app.kit.errors import BadInput
 from app.kit.network.addresses import ANY_ADDRESS, is_loopback
 from app.nodes.model import NAME, Side, TlsMode

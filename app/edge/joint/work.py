@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 
 from app.edge.work_file import path_from_environment, work_document
-from app.inference.prediction import ExecutionProvider
+from app.inference.predictor_options import ExecutionProvider
 from app.joint_inference.model.content import OrderContent
 from app.joint_inference.model.sources import NamedSource
 from app.kit.clock import from_text

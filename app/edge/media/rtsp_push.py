@@ -12,7 +12,6 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
-from typing import Any
 
 import numpy as np
 
@@ -22,6 +21,7 @@ from app.inference.prediction import Picture
 from app.inference.sources.refusals import explain_stream
 from app.kit.process.child_protocol import receive, send
 from app.kit.process.spawn import python_module, spawn
+from app.kit.text.json_values import JsonObject
 
 CONNECT_S, TAKE_S = 20.0, 10.0
 """Seconds for the first frame, with the start of the process and the connection, and for each further one."""
@@ -112,7 +112,7 @@ def _explain(error: Exception, url: str) -> str:
     return explain_stream(error, url) or getattr(error, "strerror", None) or type(error).__name__
 
 
-def _open_writer(header: dict[str, Any]) -> VideoWriter:
+def _open_writer(header: JsonObject) -> VideoWriter:
     import av
 
     format = available_format()

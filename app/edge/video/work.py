@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 
 from app.edge.work_file import WorkMissing, work_document
 from app.kit.files import write_whole
+from app.kit.text.json_values import JsonObject
 from app.video.model.job import JobContent, ServicesContent
 
 LOOK_S = 0.25
@@ -91,7 +92,7 @@ class ServicesWork(_ProcessWork):
             return ServicesWork(content, blobs, is_encrypted=is_encrypted, provider=provider, **surroundings)
 
 
-def _read_surroundings(data: Any) -> dict[str, Any]:
+def _read_surroundings(data: Any) -> JsonObject:
     """Returns the fields of _ProcessWork."""
     texts = {name: str(data[name]) for name in ("host", "agent_url", "node")}
     return {**texts, "port": int(data["port"]), "folder": Path(data["folder"]), "tls": tuple(data["tls"])}

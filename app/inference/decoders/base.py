@@ -17,7 +17,8 @@ from app.inference.decoders.class_names import COCO, FACE
 from app.inference.keypoints import Keypoint
 from app.inference.masks import Points, mask_of
 from app.inference.polygons import Polygon
-from app.inference.prediction import Box, Decoder, PredictorOptions
+from app.inference.prediction import Box, Decoder
+from app.inference.predictor_options import PredictorOptions
 from app.inference.preprocess_options import Preprocess
 from app.inference.preprocessing import Fit, Floats, Shape, Size
 

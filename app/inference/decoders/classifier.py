@@ -10,7 +10,8 @@ import numpy.typing as npt
 
 from app.inference.decoders.base import DecodedOutputs, Outputs, OutputSpec
 from app.inference.decoders.scores import require_numbers
-from app.inference.prediction import Decoder, PredictorOptions
+from app.inference.prediction import Decoder
+from app.inference.predictor_options import PredictorOptions
 from app.inference.preprocess_options import Preprocess
 from app.inference.preprocessing import Fit, Size
 

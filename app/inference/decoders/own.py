@@ -10,7 +10,8 @@ from importlib.metadata import EntryPoint
 from app.inference.decoders.base import DecodedOutputs, Detector, Outputs, OutputSpec
 from app.inference.errors import InferenceFailed
 from app.inference.installed_decoders import decoder_entry_points
-from app.inference.prediction import Decoder, PredictorOptions
+from app.inference.prediction import Decoder
+from app.inference.predictor_options import PredictorOptions
 from app.inference.preprocess_options import Preprocess
 from app.inference.preprocessing import Fit, Size
 from app.kit.errors import ModelmillError

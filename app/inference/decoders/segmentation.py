@@ -17,7 +17,8 @@ from app.inference.decoders.base import DecodedOutputs, Outputs, OutputSpec, box
 from app.inference.decoders.class_names import BACKGROUND, CITYSCAPES, VOC
 from app.inference.decoders.scores import TOLERANCE, require_numbers, shares_of
 from app.inference.masks import Points, outlines, pixels_inside, signed_area, simplify_polygon
-from app.inference.prediction import Decoder, PredictorOptions
+from app.inference.prediction import Decoder
+from app.inference.predictor_options import PredictorOptions
 from app.inference.preprocess_options import Preprocess
 from app.inference.preprocessing import Fit, Floats, Size
 

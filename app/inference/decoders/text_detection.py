@@ -16,7 +16,8 @@ import numpy as np
 
 from app.inference.decoders.base import DecodedOutputs, Outputs, OutputSpec, box_around
 from app.inference.masks import Points, outlines, pixels_inside
-from app.inference.prediction import Decoder, PredictorOptions
+from app.inference.prediction import Decoder
+from app.inference.predictor_options import PredictorOptions
 from app.inference.preprocess_options import Preprocess
 from app.inference.preprocessing import Fit, Floats, Size
 

@@ -16,7 +16,8 @@ import numpy as np
 from app.inference.decoders.base import DecodedOutputs, LineOfText, Outputs, OutputSpec
 from app.inference.decoders.scores import require_numbers, shares_of
 from app.inference.decoders.text_detection import PADDLE
-from app.inference.prediction import Decoder, PredictorOptions
+from app.inference.prediction import Decoder
+from app.inference.predictor_options import PredictorOptions
 from app.inference.preprocess_options import Preprocess
 from app.inference.preprocessing import Fit, Size
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from app.inference.errors import ModelUnusable
 from app.inference.model_card import Format, ModelCard
-from app.inference.prediction import ExecutionProvider
+from app.inference.predictor_options import ExecutionProvider
 from app.inference.runtimes.base import Runtime, Tensor
 from app.inference.runtimes.host import open_host_nef, open_onnx
 

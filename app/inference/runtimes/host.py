@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from app.inference.errors import InferenceFailed, ModelUnusable
-from app.inference.prediction import ENCLOSED_DECODER, ExecutionProvider
+from app.inference.prediction import ENCLOSED_DECODER
+from app.inference.predictor_options import ExecutionProvider
 from app.inference.runtimes.base import Array, Tensor
 from app.inference.runtimes.providers import open_by
 from app.inference.runtimes.sessions import HostModel, numeric_outputs, run

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from app.inference.errors import InferenceFailed
-from app.inference.prediction import ExecutionProvider
+from app.inference.predictor_options import ExecutionProvider
 from app.inference.runtimes.base import Array, Tensor
 from app.inference.runtimes.host import only_input
 from app.inference.runtimes.npu_layout import packing_of, shape_of

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from app.inference.errors import InferenceFailed
-from app.inference.prediction import BatchOptions, ExecutionProvider
+from app.inference.predictor_options import BatchOptions, ExecutionProvider
 from app.inference.runtimes.base import Array, Runtime, Tensor
 
 

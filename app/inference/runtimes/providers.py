@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from app.inference.prediction import ExecutionProvider
+from app.inference.predictor_options import ExecutionProvider
 from app.inference.runtimes.sessions import Session, open_session
 from app.kit.errors import ModelmillError
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from app.inference.errors import InferenceFailed
 from app.inference.model_card import MODEL_CARD
-from app.inference.prediction import ExecutionProvider
 from app.inference.predictor import Predictor
 from app.inference.predictor_factory import open_predictor
+from app.inference.predictor_options import ExecutionProvider
 from app.joint_inference.calibration.model import MAX_SAMPLES
 from app.joint_inference.calibration.predictions import SamplePredictions
 from app.joint_inference.calibration.samples import WANTED, CalibrationSample, count_of, read_samples

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from app.inference.model_card import Format, ModelCard
-from app.inference.prediction import Picture, Prediction, PredictorOptions
+from app.inference.prediction import Picture, Prediction
+from app.inference.predictor_options import PredictorOptions
 from app.inference.sources import open_source
 from tests.harness.paths import SHARED_DATA
 

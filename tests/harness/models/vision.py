@@ -10,9 +10,9 @@ import onnx
 from onnx import TensorProto, helper
 
 from app.inference.model_card import Format, ModelCard
-from app.inference.prediction import PredictorOptions
 from app.inference.predictor import Predictor
 from app.inference.predictor_factory import open_predictor
+from app.inference.predictor_options import PredictorOptions
 from tests.harness.models.host import model_of
 
 SIDE = 16

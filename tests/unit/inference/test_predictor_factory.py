@@ -14,8 +14,9 @@ from onnx import helper
 from app.conversion.options import Options, Preprocess
 from app.inference.errors import ModelUnusable
 from app.inference.model_card import Format
-from app.inference.prediction import Decoder, PredictorOptions
+from app.inference.prediction import Decoder
 from app.inference.predictor_factory import open_predictor
+from app.inference.predictor_options import PredictorOptions
 from tests.harness.models.host import model_of, pictures, run_all, work_folder
 from tests.harness.models.small import add
 from tests.harness.models.vision import (

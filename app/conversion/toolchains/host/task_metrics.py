@@ -18,7 +18,8 @@ from app.inference.agreement import likeness
 from app.inference.decoders import ModelFamily
 from app.inference.decoders.base import overlap
 from app.inference.decoders.classifier import may_be_probabilities
-from app.inference.prediction import Box, Decoder, PredictorOptions
+from app.inference.prediction import Box, Decoder
+from app.inference.predictor_options import PredictorOptions
 from app.inference.preprocessing import Fit, Size
 from app.kit.text.json_values import JsonObject
 

@@ -12,7 +12,7 @@ from app.edge.video.stages.parameters import PROVIDER, batching_of, timeout_of
 from app.edge.video.stages.registry import stage_class
 from app.edge.video.work import ServicesWork
 from app.inference.model_card import JOIN, MODEL_CARD, ModelCard
-from app.inference.prediction import BatchOptions
+from app.inference.predictor_options import BatchOptions
 from app.kit.errors import BadRequest, ModelmillError
 from app.video.errors import StageNotFound
 from app.video.model.kinds import Stage, StageKind

@@ -16,7 +16,8 @@ from app.edge.video.stages.parameters import TIMEOUT, number
 from app.inference.annotations import draw as draw_boxes
 from app.inference.decoders.class_names import FACE
 from app.inference.errors import ModelUnusable
-from app.inference.prediction import ExecutionProvider, Picture
+from app.inference.prediction import Picture
+from app.inference.predictor_options import ExecutionProvider
 from app.inference.preprocess_options import Preprocess
 from app.inference.preprocessing import Layout, Preprocessor
 from app.inference.runtimes import Runtime, open_runtime

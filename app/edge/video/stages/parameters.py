@@ -8,7 +8,8 @@ from enum import StrEnum
 from typing import TypeVar
 
 from app.inference.installed_decoders import list_installed_decoders
-from app.inference.prediction import BatchOptions, Decoder, ExecutionProvider, PredictorOptions
+from app.inference.prediction import Decoder
+from app.inference.predictor_options import BatchOptions, ExecutionProvider, PredictorOptions
 from app.inference.region import Region, read_region
 from app.video.errors import BadStage
 

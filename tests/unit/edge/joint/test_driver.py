@@ -23,7 +23,8 @@ from app.edge.joint.driver_routes import KEPT_SAMPLES
 from app.edge.joint.work import Work
 from app.edge.work_file import WorkMissing
 from app.inference.model_card import Format, ModelCard
-from app.inference.prediction import ExecutionProvider, Prediction
+from app.inference.prediction import Prediction
+from app.inference.predictor_options import ExecutionProvider
 from app.joint_inference.hard_examples import Verdict
 from app.joint_inference.model.content import BigModel, OrderContent
 from app.joint_inference.model.resource import PLURAL, Role

@@ -21,7 +21,7 @@ from app.edge.agent.driver import Allocation, Blob, ProcessSpec, Reply, WorkRefu
 from app.edge.video.drivers import JobDriver, StageHostDriver
 from app.edge.video.work import RunnerWork, ServicesWork, WatchedWork
 from app.inference.model_card import MODEL_CARD, Format, ModelCard
-from app.inference.prediction import ExecutionProvider
+from app.inference.predictor_options import ExecutionProvider
 from app.inference.sources.hardware_decoder import hardware_decoder
 from app.kit.cli.command import Unreachable
 from app.kit.errors import BadInput, ModelmillError

@@ -14,7 +14,8 @@ from app.inference.decoders import OutputSpec, family_of
 from app.inference.decoders.segmentation import Segmentation
 from app.inference.errors import InferenceFailed, ModelUnusable
 from app.inference.polygons import area_of
-from app.inference.prediction import Box, Decoder, PredictorOptions
+from app.inference.prediction import Box, Decoder
+from app.inference.predictor_options import PredictorOptions
 from app.inference.preprocessing import fit_of
 from tests.harness.models.vision import answering, card, opened, plain
 

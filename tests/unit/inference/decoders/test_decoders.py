@@ -13,7 +13,8 @@ from app.inference.decoders.class_names import COCO
 from app.inference.decoders.classifier import probabilities
 from app.inference.decoders.ultraface import priors
 from app.inference.errors import InferenceFailed, ModelUnusable
-from app.inference.prediction import Decoder, PredictorOptions
+from app.inference.prediction import Decoder
+from app.inference.predictor_options import PredictorOptions
 from app.inference.preprocessing import Fit, Size
 
 OPEN = PredictorOptions(score_threshold=0.6, candidate_threshold=0.2, nms_threshold=0.3)

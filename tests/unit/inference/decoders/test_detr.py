@@ -14,7 +14,8 @@ from onnx import TensorProto, helper, numpy_helper
 from app.conversion.toolchains.host.task_recognition import task_meter
 from app.inference.decoders import OutputSpec, family_of
 from app.inference.errors import ModelUnusable
-from app.inference.prediction import Box, Decoder, PredictorOptions
+from app.inference.prediction import Box, Decoder
+from app.inference.predictor_options import PredictorOptions
 from app.inference.preprocessing import Fit, Shape
 from tests.harness.models.vision import answering, opened, plain
 

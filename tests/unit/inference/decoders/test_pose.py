@@ -9,7 +9,8 @@ import pytest
 
 from app.inference.decoders import OutputSpec, family_of
 from app.inference.errors import ModelUnusable
-from app.inference.prediction import Box, Decoder, PredictorOptions
+from app.inference.prediction import Box, Decoder
+from app.inference.predictor_options import PredictorOptions
 from app.inference.preprocessing import fit_of
 from tests.harness.models.vision import answering, card, opened, plain
 

@@ -11,7 +11,8 @@ import pytest
 
 from app.inference.decoders import OutputSpec, family_of
 from app.inference.decoders.text_recognition import TextRecognition
-from app.inference.prediction import Decoder, PredictorOptions
+from app.inference.prediction import Decoder
+from app.inference.predictor_options import PredictorOptions
 from app.inference.preprocessing import Fit, fit_of
 
 FOLDER = Path(__file__).with_name("recorded")

@@ -10,7 +10,8 @@ from PIL import Image, ImageDraw
 
 from app.inference.decoders import OutputSpec, family_of
 from app.inference.masks import MOST_POINTS, MOST_POLYGONS
-from app.inference.prediction import Box, Decoder, PredictorOptions
+from app.inference.prediction import Box, Decoder
+from app.inference.predictor_options import PredictorOptions
 from app.inference.preprocessing import fit_of
 from tests.harness.models.vision import answering, card, opened, plain
 from tests.harness.variants import exhaustive

@@ -13,7 +13,8 @@ from onnx import TensorProto, helper, numpy_helper
 from app.inference.decoders import OutputSpec, family_of
 from app.inference.decoders.ssd_priors import prior_set
 from app.inference.errors import ModelUnusable
-from app.inference.prediction import Box, Decoder, PredictorOptions
+from app.inference.prediction import Box, Decoder
+from app.inference.predictor_options import PredictorOptions
 from app.inference.preprocessing import Fit, Size
 from tests.harness.models.vision import answering, card, opened, plain
 

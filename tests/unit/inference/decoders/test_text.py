@@ -19,7 +19,8 @@ from app.inference.annotations import caption
 from app.inference.decoders import OutputSpec, family_of
 from app.inference.decoders.text_detection import TextDetection, smallest_rectangle
 from app.inference.errors import InferenceFailed, ModelUnusable
-from app.inference.prediction import Box, Decoder, Prediction, PredictorOptions
+from app.inference.prediction import Box, Decoder, Prediction
+from app.inference.predictor_options import PredictorOptions
 from app.inference.preprocessing import fit_of
 from app.joint_inference.model.tally import Sample, Source
 from app.joint_inference.pages.sample_views import sample_view

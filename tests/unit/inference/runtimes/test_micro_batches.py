@@ -13,8 +13,8 @@ import pytest
 
 from app.inference.errors import InferenceFailed
 from app.inference.model_card import Format, ModelCard
-from app.inference.prediction import BatchOptions, PredictorOptions
 from app.inference.predictor_factory import open_predictor
+from app.inference.predictor_options import BatchOptions, PredictorOptions
 from app.inference.runtimes.base import Array, Runtime
 from app.inference.runtimes.host import open_onnx
 from app.inference.runtimes.micro_batches import BatchingRuntime, answers_alike

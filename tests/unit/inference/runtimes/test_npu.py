@@ -16,9 +16,10 @@ import pytest
 
 from app.inference.errors import InferenceFailed, ModelUnusable
 from app.inference.model_card import Format, ModelCard
-from app.inference.prediction import Decoder, PredictorOptions
+from app.inference.prediction import Decoder
 from app.inference.predictor import Predictor
 from app.inference.predictor_factory import open_predictor
+from app.inference.predictor_options import PredictorOptions
 from app.inference.runtimes.npu_layout import packing_of
 from tests.harness.models.vision import BLUE, GREEN, brightest_channel, card, opened, plain, save
 from tests.standins import kp as standin

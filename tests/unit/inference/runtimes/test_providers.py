@@ -10,7 +10,8 @@ from app.edge.video.stages.detection import Detection
 from app.edge.video.stages.parameters import predictor_options
 from app.inference.installed_providers import list_installed_providers
 from app.inference.model_card import Format
-from app.inference.prediction import Decoder, ExecutionProvider
+from app.inference.prediction import Decoder
+from app.inference.predictor_options import ExecutionProvider
 from app.inference.runtimes import INT8_ON_CPU
 from app.inference.runtimes.providers import open_by
 from app.joint_inference.hard_examples import BadParameter
