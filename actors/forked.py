@@ -17,16 +17,20 @@ KILLED = 3
 """Dramatiq's exit code for a worker that was told to end a second time."""
 
 
+AT_ONCE = 2
+"""Threads for each queue whose messages may take long."""
+
+
 class QueueWorker(Worker):
     """Waits for delayed messages only where there are any: each wait is a thread and a connection. The thread that
-    waits for a queue works on its messages (inline_worker): of Dramatiq's own threads, one is left for the rest."""
+    waits for a queue works on its messages (inline_worker): Dramatiq's own threads are left for the rest."""
 
     def _add_consumer(self, queue_name: str, *, delay: bool = False) -> None:
         if not delay or q_name(queue_name) in DELAYED:
             super()._add_consumer(queue_name, delay=delay)
 
     def _add_worker(self) -> None:
-        if not self.workers:
+        if len(self.workers) < max(1, AT_ONCE * len(DELAYED.intersection(self.consumer_whitelist or ()))):
             super()._add_worker()
 
 

@@ -15,9 +15,10 @@ from app.kit.queue.messages import Message
 from app.kit.queue.retry import until_answered
 
 AGAIN_MS = 5000
-SOON_MS = 1000
-room = threading.Semaphore(2)
-"""Of the threads of this process so many may wait for slow receivers."""
+room = threading.Lock()
+"""One thread of this process sends, many messages at once."""
+due = threading.Event()
+"""Something is due that the sending thread may have missed."""
 logger = logging.getLogger(__name__)
 
 
@@ -42,15 +43,15 @@ def job_ended(job_id: str) -> None:
 @actor(Message.DELIVER, periodic=cron("* * * * *"))
 def deliver() -> None:
     """Send what is due. What is not sent now is found by the next pulse."""
-    if not room.acquire(blocking=False):
-        deliver.send_with_options(delay=SOON_MS)
-        return
-    try:
-        container.notifications.outbox.deliver_due()
-    except ModelmillError as error:
-        logger.warning("Nothing is sent now: %s", error.message)
-    finally:
-        room.release()
+    due.set()
+    while due.is_set() and room.acquire(blocking=False):
+        try:
+            due.clear()
+            container.notifications.outbox.deliver_due()
+        except ModelmillError as error:
+            logger.warning("Nothing is sent now: %s", error.message)
+        finally:
+            room.release()
 
 
 @actor(Message.FORGET_DELIVERIES, periodic=cron("37 * * * *"))

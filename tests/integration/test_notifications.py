@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler
 
@@ -22,6 +23,7 @@ from tests.harness.http_server import served
 from tests.harness.mail_server import Mailbox, mail_server
 from tests.harness.notifications import failed_job, notifications_on
 from tests.harness.ports import free_port
+from tests.harness.until import PATIENCE_S, until
 
 
 class Receiver:
@@ -131,6 +133,26 @@ def test_a_slow_receiver_is_given_up_for_now_and_keeps_no_other_waiting(database
     assert states == {DeliveryState.DELIVERED, DeliveryState.PENDING}
 
 
+def test_what_is_due_while_a_receiver_does_not_answer_is_sent_at_once(database: Database) -> None:
+    notifications, over, receiver = notifications_on(database, try_s=PATIENCE_S), threading.Event(), Receiver(200)
+    hangs = threading.Event()
+
+    def never(_: BaseHTTPRequestHandler, __: bytes) -> None:
+        hangs.set()
+        over.wait()
+
+    with served(receiver) as url, served(never) as slow, ThreadPoolExecutor(1) as pool:
+        notifications.targets.add("ada", NewTarget(Kind.WEBHOOK, slow))
+        notifications.outbox.note(failed_job())
+        sending = pool.submit(notifications.outbox.deliver_due)
+        assert hangs.wait(PATIENCE_S)
+        quick = notifications.targets.add("ada", NewTarget(Kind.WEBHOOK, url))
+        notifications.targets.test("ada", quick.target_id)
+        until(lambda: receiver.requests)
+        over.set()
+        assert sending.result() == 2
+
+
 def test_a_disabled_user_is_told_nothing(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     notifications, receiver = notifications_on(database), Receiver(204)
     users = Accounts(database, SecretHasher("a key")).users
@@ -217,7 +239,7 @@ def test_what_a_dead_process_had_in_hand_is_tried_again(database: Database) -> N
     with served(receiver) as url:
         notifications.targets.add("ada", NewTarget(Kind.WEBHOOK, url))
         notifications.outbox.note(failed_job())
-        assert notifications.outbox._lease(clock.now()), "as a process does that dies then"
+        assert notifications.outbox._lease(clock.now())[0], "as a process does that dies then"
         assert notifications.outbox.deliver_due() == 0
-        leased = notifications.outbox._lease(clock.now() + timedelta(minutes=2))
+        leased, _ = notifications.outbox._lease(clock.now() + timedelta(minutes=2))
         assert [each.state for each, _ in leased] == [DeliveryState.PENDING]

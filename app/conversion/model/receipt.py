@@ -17,6 +17,8 @@ STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPE = "https://slsa.dev/provenance/v1"
 BUILD_TYPE = "urn:modelmill:conversion:v1"
 INPUTS = ("model.onnx", "quant.zip")
+COMMAND = ("modelmill", "convert", *INPUTS, "--options", "options.json")
+"""The command line that repeats a conversion, with its options in that file."""
 
 
 class NoStatement(ValueError):
@@ -58,7 +60,7 @@ def statement(record: JobRecord, builder: Builder) -> JsonObject:
         "predicate": {
             "buildDefinition": {
                 "buildType": BUILD_TYPE,
-                "externalParameters": {"options": record.options.model_dump(mode="json")},
+                "externalParameters": {"options": record.options.model_dump(mode="json"), "command": COMMAND},
                 "internalParameters": {"stages": {stage.step: _describe_stage(record, stage) for stage in Stage}},
                 "resolvedDependencies": [
                     _describe_artifact(name, record.artifacts[name]) for name in INPUTS if name in record.artifacts
@@ -72,7 +74,7 @@ def statement(record: JobRecord, builder: Builder) -> JsonObject:
                     "finishedOn": record.finished_at,
                 },
             },
-            "modelmill_parents": [record.origin] if record.origin else [],
+            "modelmill_parents": _list_parents(record),
             "modelmill_public_key": builder.public_key,
         },
     }
@@ -101,6 +103,10 @@ def read_statement(payload: bytes) -> Statement:
         if isinstance(error, NoStatement):
             raise
         raise NoStatement("it is no statement about a conversion (in-toto)") from error
+
+
+def _list_parents(record: JobRecord) -> list[str]:
+    return [*([record.origin] if record.origin else []), *([f"sweep:{record.sweep_id}"] if record.sweep_id else [])]
 
 
 def _describe_stage(record: JobRecord, stage: Stage) -> JsonObject:

@@ -12,6 +12,8 @@ from typing import Any
 from dramatiq import Broker, MessageProxy, Middleware, Worker
 from dramatiq.worker import WorkerThread
 
+from app.kit.queue.messages import DELAYED
+
 
 class InlineWork(Middleware):
     def before_worker_boot(self, broker: Any, worker: Worker) -> None:
@@ -30,8 +32,10 @@ class Inline:
         )
 
     def takes(self, message: MessageProxy) -> bool:
-        """Excludes delayed messages and those of unknown actors: Dramatiq handles these itself."""
-        return "eta" not in message.options and message.actor_name in self._broker.actors
+        """Excludes delayed messages, those of unknown actors, and those that may take long and run several at once:
+        Dramatiq handles these itself."""
+        is_known = message.actor_name in self._broker.actors
+        return is_known and "eta" not in message.options and message.queue_name not in DELAYED
 
     def process(self, message: MessageProxy) -> None:
         self._thread.process_message(message)

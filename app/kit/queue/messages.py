@@ -30,7 +30,8 @@ class Queue(StrEnum):
 
 
 DELAYED = frozenset({Queue.JOINT_CALIBRATION, Queue.VIDEO_PLANS, Queue.NOTIFICATIONS, Queue.EXCHANGE})
-"""Queues with delayed messages."""
+"""Queues of messages that may take long, as they wait for others' servers: several run at once, and with too many at
+once a message is put back, delayed."""
 
 
 class BaseMessage(StrEnum):

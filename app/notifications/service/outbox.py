@@ -7,13 +7,15 @@ wake-up does no harm, because each pulse of the clock checks everything that is 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
+from anyio.streams.memory import MemoryObjectSendStream
 
 from app.kit import clock
 from app.kit.access import EnabledOf
@@ -31,7 +33,9 @@ if TYPE_CHECKING:
 
 LEASE_S = 60.0
 """More seconds than a try may take."""
-AT_ONCE = 50
+LOOK_S = 0.5
+"""Between two looks at what has become due while tries are under way."""
+AT_ONCE = 200
 OF_ONE_TARGET = 10
 """How many messages of one target are tried at once, so that a target that does not answer delays no others."""
 MOST_WAITING = 1000
@@ -74,20 +78,38 @@ class Outbox:
             self.record(conn, event)
 
     def deliver_due(self) -> int:
-        """Try everything that is due, many at once.
+        """Try everything that is due, many at once, and what becomes due meanwhile: no receiver delays others.
 
         Returns:
             How many were tried.
 
         Raises:
-            DatabaseUnavailable: Nothing could be read.
+            DatabaseUnavailable: What is due could not be read.
         """
-        self._switch_off_flooded()
-        count = 0
-        while leased := self._lease(clock.now()):
-            anyio.run(self._deliver_all, leased, self.enabled_of({target.owner for _, target in leased}))
-            count += len(leased)
-        return count
+        return anyio.run(self._deliver_due)
+
+    async def _deliver_due(self) -> int:
+        count, under_way = 0, Counter[str]()
+        failure: ModelmillError | None = None
+        tell, ended = anyio.create_memory_object_stream[str](AT_ONCE)
+        async with tell, ended, anyio.create_task_group() as group:
+            while failure is None:
+                try:
+                    leased, enabled = await anyio.to_thread.run_sync(self._lease, clock.now(), under_way)
+                except ModelmillError as error:  # what is under way goes on
+                    failure, leased, enabled = error, [], set()
+                for delivery, target in leased:
+                    group.start_soon(self._deliver, delivery, target, target.owner in enabled, tell)
+                under_way.update(target.target_id for _, target in leased)
+                count += len(leased)
+                if not under_way:
+                    return count
+                with anyio.move_on_after(LOOK_S):
+                    under_way -= Counter([await ended.receive()])
+                while ended.statistics().current_buffer_used:
+                    under_way -= Counter([ended.receive_nowait()])
+        assert failure is not None
+        raise failure
 
     def forget_old(self, moment: datetime) -> int:
         """Deletes messages that ended long ago, and the oldest if there are too many.
@@ -142,17 +164,23 @@ class Outbox:
                 targets.change(conn, target_id, is_enabled=False, problem=problem)
                 deliveries.give_up(conn, target_id, problem=problem, at=to_text(clock.now()))
 
-    def _lease(self, moment: datetime) -> list[tuple[Delivery, Target]]:
+    def _lease(
+        self, moment: datetime, under_way: Mapping[str, int] = {}
+    ) -> tuple[list[tuple[Delivery, Target]], Collection[str]]:
+        """What is due, and which of its owners are enabled. under_way: the number of tries, by target."""
+        self._switch_off_flooded()
         until = to_text(moment + timedelta(seconds=LEASE_S))
+        limit = AT_ONCE - sum(under_way.values())
+        busy = [target_id for target_id, number in under_way.items() if number >= OF_ONE_TARGET]
         with self.database.write() as conn:
-            return deliveries.lease_due(conn, to_text(moment), until=until, limit=AT_ONCE, per_target=OF_ONE_TARGET)
+            due = deliveries.lease_due(
+                conn, to_text(moment), until=until, limit=limit, per_target=OF_ONE_TARGET, without=busy
+            )
+        return due, self.enabled_of({target.owner for _, target in due})
 
-    async def _deliver_all(self, leased: list[tuple[Delivery, Target]], enabled: Collection[str]) -> None:
-        async with anyio.create_task_group() as group:
-            for delivery, target in leased:
-                group.start_soon(self._deliver, delivery, target, target.owner in enabled)
-
-    async def _deliver(self, delivery: Delivery, target: Target, is_enabled: bool) -> None:
+    async def _deliver(
+        self, delivery: Delivery, target: Target, is_enabled: bool, tell: MemoryObjectSendStream[str]
+    ) -> None:
         try:
             outcome = await self.senders.send(delivery, target) if is_enabled else DISABLED
         except Exception as error:  # an error with one message must not delay the others
@@ -162,6 +190,7 @@ class Outbox:
             await anyio.to_thread.run_sync(partial(self._note, delivery, outcome, clock.now()))
         except ModelmillError as error:  # its lease ends, and it is tried again
             logger.warning("How message %s went is not noted: %s", delivery.delivery_id, error.message)
+        tell.send_nowait(target.target_id)
 
     def _note(self, delivery: Delivery, outcome: Outcome, moment: datetime) -> None:
         state, due_at = after(delivery, outcome, moment)

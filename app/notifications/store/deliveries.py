@@ -20,7 +20,9 @@ def add(conn: Connection, delivery: Delivery) -> bool:
     return insert_new(conn, deliveries, {**vars(delivery), "state": delivery.state.value})
 
 
-def lease_due(conn: Connection, at: str, *, until: str, limit: int, per_target: int) -> list[tuple[Delivery, Target]]:
+def lease_due(
+    conn: Connection, at: str, *, until: str, limit: int, per_target: int, without: Sequence[str] = ()
+) -> list[tuple[Delivery, Target]]:
     """Takes messages that are due, the oldest first, for this process alone; if the process dies, they become free
     again.
 
@@ -29,6 +31,7 @@ def lease_due(conn: Connection, at: str, *, until: str, limit: int, per_target: 
         until: when they become free again.
         limit: how many at most.
         per_target: how many of one target, so that a slow one does not delay others.
+        without: targets whose messages are left.
     """
     c = deliveries.c
     order = (c.due_at, c.delivery_id)
@@ -36,6 +39,7 @@ def lease_due(conn: Connection, at: str, *, until: str, limit: int, per_target: 
         sa.select(c.delivery_id, sa.func.row_number().over(partition_by=c.target_id, order_by=order).label("number"))
         .join(targets, targets.c.target_id == c.target_id)
         .where(c.state == DeliveryState.PENDING.value, c.due_at <= at, targets.c.is_enabled)
+        .where(c.target_id.not_in(without))
         .subquery()
     )
     first = sa.select(waiting.c.delivery_id).where(waiting.c.number <= per_target)

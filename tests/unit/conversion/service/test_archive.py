@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
@@ -363,6 +364,17 @@ def test_the_receipt_is_one_of_the_files_of_the_job_and_signed(container: Contai
     statement = read_statement(envelope.payload)
     assert statement.subjects == {"out.nef": artifacts["out.nef"].sha256}
     assert statement.inputs["model.onnx"] == artifacts["model.onnx"].sha256
+
+
+def test_the_receipt_names_the_parents_of_the_job_and_the_command_line_that_repeats_it(container: Container) -> None:
+    record = replace(container.store.require(completed(container)), origin="hf://org/model", sweep_id="ab12")
+    artifact = container.conversion.receipts.write(record)["receipt.json"]
+    envelope = dsse.from_bytes(b"".join(container.archive.read(artifact)))
+    predicate = json.loads(envelope.payload)["predicate"]
+    assert predicate["modelmill_parents"] == ["hf://org/model", "sweep:ab12"]
+    assert predicate["buildDefinition"]["externalParameters"]["command"] == [
+        *("modelmill", "convert", "model.onnx", "quant.zip", "--options", "options.json")
+    ]
 
 
 def test_a_receipt_that_could_not_be_stored_follows(container: Container, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,7 @@ from app.kit.queue import blocking_consumer
 from app.kit.queue.blocking_broker import BlockingBroker
 from app.kit.queue.broker import NAMESPACE, make_broker
 from app.kit.queue.inline_worker import InlineWork
+from app.kit.queue.messages import Queue
 from app.kit.queue.unsettled import Outcome
 from app.kit.redis.connections import TIMEVAL, Command, RedisConnection
 from tests.harness.until import PATIENCE_S, until
@@ -374,6 +375,27 @@ def test_a_message_is_worked_on_by_the_thread_that_fetched_it(broker: BlockingBr
     until(lambda: threads)
     until(lambda: not broker.client.exists("queue:heavy.msgs"))
     assert type(threads[0]) is ConsumerThread
+    worker.stop()
+
+
+def test_messages_that_may_take_long_run_at_once(broker: BlockingBroker) -> None:
+    both = threading.Barrier(2)  # each waits until the other runs, too
+    done: list[int] = []
+    broker.declare_queue(Queue.EXCHANGE)
+    dramatiq.Actor(
+        lambda: done.append(both.wait(PATIENCE_S)),
+        broker=broker,
+        actor_name="note",
+        queue_name=Queue.EXCHANGE,
+        priority=0,
+        options={"max_retries": 0},
+    )
+    broker.add_middleware(InlineWork())
+    worker = Worker(broker, queues={Queue.EXCHANGE}, worker_threads=2, worker_timeout=100)
+    worker.start()
+    for _ in range(2):
+        broker.send(Queue.EXCHANGE, "note")
+    until(lambda: len(done) == 2)
     worker.stop()
 
 
