@@ -22,7 +22,7 @@ import pytest
 from app.inference.errors import SourceUnusable
 from app.inference.sources import open_video_source
 from app.inference.sources.frames import LazyFrame
-from app.inference.sources.refusals import AUTHORITIES, REFUSED
+from app.inference.sources.refusals import AUTHORITIES, LEADS_ELSEWHERE, NO_VIDEO, REFUSED
 from app.kit.signatures.certificates import CertificateAuthority, new_request
 from tests.harness.camera import camera
 from tests.harness.ffmpeg_server import FfmpegServer
@@ -84,12 +84,26 @@ def last_of(source: str, at_frame: Callable[[], object] = lambda: None) -> LazyF
         (401, "its URL has no user and password, or wrong ones (401)"),
         (403, "its user may not see it (403)"),
         (404, "its host has no such stream (404)"),
-        (503, "Server returned 5XX Server Error reply"),
+        (429, "its host has too many requests (429)"),
+        (503, "its host has a fault of its own (5xx)"),
     ],
 )
 def test_what_a_host_answers_is_said(path: str, status: int, reason: str) -> None:
     with served(lambda request, _: request.send_error(status)) as url:
         assert problem_of(f"{url.replace('//', f'//ann:{PASSWORD}@')}/{path}") == reason
+
+
+def test_a_page_and_what_leads_to_a_file_or_in_circles_are_no_video() -> None:
+    def answer(request: BaseHTTPRequestHandler, _: bytes) -> None:
+        request.send_response(200 if request.path == "/page" else 302)
+        places = {"/file": "file:///etc/passwd", "/circle": "/circle"}
+        request.send_header("location", places.get(request.path, ""))
+        request.end_headers()
+        request.wfile.write(b"<html>Log in</html>")
+
+    with served(answer) as url:
+        assert {problem_of(f"{url}/page"), problem_of(f"{url}/circle")} == {NO_VIDEO}
+        assert problem_of(f"{url}/file") == LEADS_ELSEWHERE
 
 
 def test_a_host_that_is_gone_or_not_known_is_said() -> None:
@@ -252,7 +266,7 @@ def test_a_server_of_something_else_is_said() -> None:
         place = url.partition("://")[2]
         assert problem_of(f"rtmp://{place}/live/camera") == "the other side has ended the stream"
         assert problem_of(f"rtsp://{place}/live/camera") == "Invalid data found when processing input"
-        assert problem_of(f"https://{place}/video") == "its host has ended the connection"
+        assert problem_of(f"https://{place}/video") == NO_VIDEO
 
 
 # UDP

@@ -303,7 +303,7 @@ def test_a_running_job_is_recorded_from_a_click_on_and_no_longer_after_another(r
         (order,) = env.container.nodes.orders_of(conn, JOBS, job.uid)
     assert order.content["dag"]["recording"]["hours"] == 24
     shown = env.client.get(page).text
-    assert "Stop recording" in shown and "Record from now on" not in shown
+    assert "Stop recording" in shown and "Nothing is recorded" not in shown and "Record from now on" not in shown
     assert env.client.post(page, headers=OURS).is_redirect
     assert env.video.jobs.get(env.user, job.uid).dag.recording is None
     notes = [event.message for event in env.video.jobs.events(env.user, job.uid)][-2:]

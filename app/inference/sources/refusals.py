@@ -20,6 +20,8 @@ REFUSALS = {
     "HTTPUnauthorizedError": "its URL has no user and password, or wrong ones (401)",
     "HTTPForbiddenError": "its user may not see it (403)",
     "HTTPNotFoundError": "its host has no such stream (404)",
+    "HTTPServerError": "its host has a fault of its own (5xx)",
+    "HTTPTooManyRequestsError": "its host has too many requests (429)",
     "ConnectionRefusedError": "nothing listens at its host and port",
     "ProtocolNotFoundError": "the FFmpeg of this node does not know this kind of address",
     "PermissionError": "the user that the agent runs as may not open it; cameras belong to the group video",
@@ -27,7 +29,9 @@ REFUSALS = {
 """By PyAV's exceptions."""
 HOST_UNKNOWN = "its host is not known"
 DISCONNECTED = "its host has ended the connection"
+NO_VIDEO = f"{DISCONNECTED}, or sends something else than a video, such as a page"
 UNTRUSTED = f"its host has ended the connection, or has a certificate of no authority in {AUTHORITIES}"
+LEADS_ELSEWHERE = "it leads to an address of a kind that is not followed"
 REFUSED = "its server refuses it: there is no such stream, or the URL has no user and password, or wrong ones"
 """Servers of RTMP end the connection, or answer what FFmpeg calls unknown."""
 UNKNOWN = "UnknownError"
@@ -41,13 +45,16 @@ def explain_local(error: BaseException) -> str:
 def explain_stream(error: BaseException, url: str) -> str:
     """Returns why FFmpeg does not open the stream; empty if that is not known. A host may have to be looked up."""
     number, kind = getattr(error, "errno", 0), type(error).__name__
-    is_rtmp = url.lower().startswith("rtmp")
+    is_rtmp, is_http = (url.lower().startswith(scheme) for scheme in ("rtmp", "http"))
     if number == errno.EIO and not is_host_known(url):
         return HOST_UNKNOWN
     if is_rtmp and (number == errno.EIO or kind == UNKNOWN):
         return REFUSED
     if number == errno.EIO:
-        return UNTRUSTED if url.lower().startswith("https:") and os.environ.get(AUTHORITIES) else DISCONNECTED
+        is_checked = url.lower().startswith("https:") and os.environ.get(AUTHORITIES)
+        return UNTRUSTED if is_checked else NO_VIDEO if is_http else DISCONNECTED
+    if number == errno.EINVAL and is_http:
+        return LEADS_ELSEWHERE
     return OF_STREAMS.get(number) or REFUSALS.get(kind, "")
 
 

@@ -44,6 +44,8 @@ CAMERA_PROBLEMS = [
     refusals.HOST_UNKNOWN,
     refusals.DISCONNECTED,
     refusals.UNTRUSTED,
+    refusals.NO_VIDEO,
+    refusals.LEADS_ELSEWHERE,
     refusals.REFUSED,
     *srt.REASONS.values(),
     "its URL has no port",
