@@ -15,9 +15,8 @@ import math
 from collections.abc import Mapping, Sequence
 from statistics import median
 
-import numpy as np
-
 from app.conversion.toolchains.host.inputs import Array
+from app.conversion.toolchains.tensor_comparison import compute_energy
 
 SILENT_SHARE = 1e-6
 """An output is nearly silent if its power is below this share of the median of the samples with any: 60 dB below."""
@@ -27,10 +26,7 @@ WEAK_SHARE = 1e-2
 
 def compute_power(values: Array) -> float:
     """Returns the mean square; 0 without values, infinity or NaN if one is not finite."""
-    flat = values.reshape(-1)
-    flat = flat if flat.dtype == np.float32 else flat.astype(np.float64)
-    with np.errstate(over="ignore", invalid="ignore"):
-        return float(np.dot(flat, flat)) / max(1, flat.size)
+    return compute_energy(values) / max(1, values.size)
 
 
 def compute_silent_powers(powers: Mapping[str, Sequence[float]]) -> dict[str, float]:

@@ -20,6 +20,7 @@ from app.conversion.toolchains.host.inputs import Array, SampleArrays
 from app.conversion.toolchains.host.search.ranges import are_near
 from app.conversion.toolchains.host.search.simulation import Suffix, feeds, off
 from app.conversion.toolchains.host.search.template import Template
+from app.conversion.toolchains.tensor_comparison import compute_energy
 from app.inference.runtimes.sessions import open_session, run
 from app.kit.text.json_values import JsonObject
 
@@ -32,8 +33,9 @@ HEARD_DB = 10.0
 BETTER = 0.9
 """Another range is chosen if its noise is below this share of the first's on each picture. By the mean of a few
 pictures many ranges would be better at random, and worse on others."""
-QUIET_DB, QUIET_PICTURES = 12.0, 2
-"""A tensor that alone exceeds the goal by this much on the first QUIET_PICTURES is not measured on the others."""
+QUIET = ((1, 18.0), (2, 12.0))
+"""Pairs of pictures and decibels: a tensor that alone exceeds the goal by this much on these first pictures is not
+measured on the others."""
 NOISE_MAX = 1e10
 
 
@@ -110,18 +112,21 @@ def measure(
         if not suffix.activations and not suffix.weights:
             continue
         probe = _Probe(model, suffix, samples, {t: usual[by_tensor[t]] for t in suffix.activations}, threads, floors)
-        for tensor in suffix.activations:
-            name = by_tensor[tensor]
-            if tensor != name:
-                continue
+
+        def of_activation(name: str, probe: _Probe = probe) -> Sensitivity:
             inputs = {m: feeds(name, ranges[m][name], kind, times) for m in ranges}
             limits = {m: ranges[m][name] for m in ranges}
-            rows.append(_find_best_range(probe, name, layers.get(name, ""), limits, inputs, goal_db))
-        for name in suffix.weights:
-            if not any(row.tensor == name for row in rows):
-                values = template.dequantized(weights[name], is_wide=headroom is not None)
-                noise = probe.noise({name: values.astype(np.float32)}, goal_db)
-                rows.append(Sensitivity(name, weights[name].layer, True, "", noise, noise))
+            return _find_best_range(probe, name, layers.get(name, ""), limits, inputs, goal_db)
+
+        def of_weight(name: str, probe: _Probe = probe) -> Sensitivity:
+            values = template.dequantized(weights[name], is_wide=headroom is not None)
+            noise = probe.noise({name: values.astype(np.float32)}, goal_db)
+            return Sensitivity(name, weights[name].layer, True, "", noise, noise)
+
+        known = {row.tensor for row in rows}
+        with ThreadPoolExecutor(threads) as pool:
+            rows += pool.map(of_activation, [tensor for tensor in suffix.activations if by_tensor[tensor] == tensor])
+            rows += pool.map(of_weight, [name for name in suffix.weights if name not in known])
     return rows
 
 
@@ -185,7 +190,6 @@ class _Probe:
         threads: int,
         floors: Sequence[float],
     ) -> None:
-        self._threads = threads
         self._session = suffix.open()
         self._names = [output.name for output in self._session.get_outputs()]
         before = open_session(bytes_with_outputs(model, suffix.inputs), threads)
@@ -194,7 +198,7 @@ class _Probe:
         self._off = {key: value for tensor in suffix.activations for key, value in off(tensor, limits[tensor]).items()}
         self._references = [
             [_Reference.of(output, floor) for output, floor in zip(outputs, floors, strict=True)]
-            for outputs in self._run({}, 0, len(self._live))
+            for outputs in (self._run(live, {}) for live in self._live)
         ]
 
     def _collect_inputs(self, before: Any, suffix: Suffix, sample: SampleArrays, known: set[str]) -> dict[str, Array]:
@@ -207,15 +211,15 @@ class _Probe:
 
         If the first pictures have almost none, their mean is used for the others.
         """
-        first = self._compute_ratios(changed, 0, QUIET_PICTURES)
-        if first.max(initial=0.0) < 10.0 ** (-(goal_db + QUIET_DB) / 10.0):
-            return np.concatenate([first, *[first.mean(axis=0, keepdims=True)] * (len(self._live) - len(first))])
-        return np.concatenate([first, self._compute_ratios(changed, QUIET_PICTURES, len(self._live))])
-
-    def _compute_ratios(self, changed: Mapping[str, Array], begin: int, end: int) -> npt.NDArray[np.float64]:
-        references = self._references[begin:end]
-        ratios = list(map(_compute_ratios, references, self._run(changed, begin, end)))
-        return np.array(ratios, np.float64).reshape(len(references), -1 if references else len(self._names))
+        quiet = {pictures: 10.0 ** (-(goal_db + decibels) / 10.0) for pictures, decibels in QUIET}
+        rows: list[list[float]] = []
+        for live, references in zip(self._live, self._references, strict=True):
+            rows.append(_compute_ratios(references, self._run(live, changed)))
+            if np.max(rows, initial=0.0) < quiet.get(len(rows), 0.0):
+                mean = np.mean(rows, axis=0).tolist()
+                rows += [mean] * (len(self._live) - len(rows))
+                break
+        return np.array(rows, np.float64).reshape(len(self._live), len(self._names))
 
     def noise_below(
         self, changed: Mapping[str, Array], limits: npt.NDArray[np.float64]
@@ -223,16 +227,12 @@ class _Probe:
         """Returns the same if each picture is below its limit; None as soon as one is not."""
         rows = []
         for live, references, limit in zip(self._live, self._references, limits, strict=True):
-            rows.append(_compute_ratios(references, self._run_one(live, changed)))
+            rows.append(_compute_ratios(references, self._run(live, changed)))
             if max(rows[-1], default=0.0) >= limit:
                 return None
         return np.array(rows)
 
-    def _run(self, changed: Mapping[str, Array], begin: int, end: int) -> list[list[Array]]:
-        with ThreadPoolExecutor(self._threads) as pool:
-            return list(pool.map(lambda live: self._run_one(live, changed), self._live[begin:end]))
-
-    def _run_one(self, live: Mapping[str, Array], changed: Mapping[str, Array]) -> list[Array]:
+    def _run(self, live: Mapping[str, Array], changed: Mapping[str, Array]) -> list[Array]:
         values = run(self._session, {**live, **self._off, **changed}, self._names)
         return [values[name] for name in self._names]
 
@@ -253,18 +253,19 @@ def _compute_ratios(references: Sequence[_Reference], outputs: Sequence[Array]) 
 class _Reference:
     """An output of the float model in one dimension."""
 
-    values: npt.NDArray[np.float64]
+    values: Array
     energy: float
     """Of its values, at least that of a nearly silent output."""
 
     @classmethod
     def of(cls, output: Array, floor: float) -> _Reference:
-        values = output.astype(np.float64).reshape(-1)
-        return cls(values, max(float(np.dot(values, values)), floor * values.size))
+        values = output.reshape(-1)
+        return cls(values, max(compute_energy(values), floor * values.size))
 
     def compute_ratio(self, output: Array) -> float:
-        error = self.values - output.reshape(-1) if output.size == self.values.size else np.array([np.inf])
-        noise = float(np.dot(error, error))
+        if output.size != self.values.size:
+            return NOISE_MAX
+        noise = compute_energy(self.values, output)
         if not np.isfinite(noise):
             return NOISE_MAX
         return 0.0 if self.energy == 0.0 else min(noise / self.energy, NOISE_MAX)
