@@ -115,7 +115,7 @@ class WorkerLife(dramatiq.Middleware):
             self.container.conversion.dispatch.lost(replace(doing, record_id=job_id, claim=doing.next_claim))
 
     def _settle(self, doing: InFlight, queue: str) -> None:
-        """Deal with what an ended worker was doing. Twice does no harm."""
+        """Settles the work of an ended worker. It may be called again."""
         if doing.work_dir and not self.container.conversion.dispatch.has_gone_on(doing):
             _remove(Path(doing.work_dir))
         self.container.conversion.dispatch.lost(doing)

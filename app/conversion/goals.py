@@ -50,7 +50,7 @@ def parse_goal(text: str) -> Goal:
     """Read a goal; blanks and case do not matter.
 
     Raises:
-        ValueError: It is none; the text names the forms there are.
+        ValueError: It is not a goal; the text names the possible forms.
     """
     plain = re.sub(r"\s+", "", text).lower().replace("≥", ">=").replace("≤", "<=")
     if plain == "fastest":

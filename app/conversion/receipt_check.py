@@ -86,7 +86,7 @@ def read_key(text: str, source: str) -> PublicKey:
         source: Its origin, for the message.
 
     Raises:
-        ReceiptUnreadable: It is none.
+        ReceiptUnreadable: It is not a receipt.
     """
     try:
         return PublicKey(text)

@@ -91,7 +91,7 @@ class FileReceiver:
         """Take a file: one of FIELDS.
 
         Raises:
-            BadRequest: It is none of them, or came twice; or whatever storing the file before it raises.
+            BadRequest: It is none of them or a repeated one; or an error from storing the file before it.
         """
         field, name = part.name, plain_name(part.filename)
         if field == self.field and field in SEVERAL:

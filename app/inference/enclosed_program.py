@@ -25,7 +25,7 @@ from app.kit.text.plain_text import reason_of
 
 MEMORY_BYTES = 1 << 30
 MOST_S = 60
-"""After so many seconds of computation it ends by itself, if whoever would end it is gone."""
+"""Seconds of computation after which it ends by itself, if the process that would end it no longer exists."""
 NOT_CONFINED = "this machine's kernel cannot confine it: it has no Landlock (Linux 5.13)"
 LOADED = "own_decoder.py"
 

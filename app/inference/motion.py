@@ -34,7 +34,7 @@ class MotionGate:
 
     Args:
         least: the share of pixels that must have changed; 0: each passes.
-        every_s: one passes at least so often, in seconds.
+        every_s: the longest time without one that passes, in seconds.
         clock: in seconds, steady.
 
     Attributes:

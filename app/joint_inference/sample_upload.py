@@ -53,7 +53,7 @@ def _read_sample(text: bytes) -> Sample:
         data = read(text)
         sample = Sample.from_json(data)
     except (BadFrame, ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
-        raise BadInput(f"The part sample is none: {type(error).__name__}: {error}.", hint=HINT) from None
+        raise BadInput(f"The part sample cannot be read: {type(error).__name__}: {error}.", hint=HINT) from None
     if not isinstance(sample.id, str) or ID.fullmatch(sample.id) is None:
         raise BadInput("The id of a sample has letters, digits, '_', '.' and '-', at most 64.")
     return replace(sample, **checked(lambda: _Facts.model_validate(data)).model_dump())

@@ -136,7 +136,7 @@ class DriverEndpoints:
         try:
             Sample.from_json(json_of(parts["sample"], "sample"))
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-            raise BadRequest(f"The part sample is none: {type(error).__name__}: {error}.") from None
+            raise BadRequest(f"The part sample cannot be read: {type(error).__name__}: {error}.") from None
         order = self._find_named(request)
         slot = next(self._numbers) % KEPT_SAMPLES
         self.agent.send(self._path(order, "samples"), body, content_type, replaces=f"sample/{order.key.uid}/{slot}")
@@ -208,7 +208,7 @@ class DriverEndpoints:
             raise BadRequest(f"Neither worker of this service is for the node {self.agent.node}.")
         uid = str(resource["metadata"].get("uid") or uuid.uuid5(uuid.NAMESPACE_URL, f"{PLURAL}/{namespace}/{name}"))
         if len(uid) > 36 or "/" in uid:
-            raise BadRequest("metadata.uid is none.")
+            raise BadRequest("metadata.uid must have at most 36 characters and no slash.")
         generation = resource["metadata"].get("generation")
         template = Order(
             seq=0,

@@ -218,7 +218,7 @@ class Services:
             The services, and the cursor of the next page; None: this was the last.
 
         Raises:
-            BadInput: The cursor is none.
+            BadInput: The cursor is invalid.
         """
         with self.database.read() as conn:
             services = store.page(

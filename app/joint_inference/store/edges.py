@@ -31,7 +31,7 @@ def reports_of(conn: Connection, uid: str) -> dict[str, JsonObject]:
 
 
 def take_numbers(conn: Connection, uid: str, node: str, run: str, batch: int, count: int) -> int | None:
-    """Numbers for rows that a worker reports. Whoever asks holds the service's lock.
+    """Numbers for rows that a worker reports. The caller holds the service's lock.
 
     Args:
         uid: of the service.

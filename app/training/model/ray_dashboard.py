@@ -38,7 +38,7 @@ _OWN = {
     "api/prometheus_health": {"result": False},
     "api/v0/runtime_env_redaction": {"result": True, "data": {"redactionEnabled": True}},
 }
-"""What is no part of this: the token is not the browser's, nothing is profiled, and the whole cluster is not shown."""
+"""Not part of this: the token is not the browser's, nothing is profiled, and the whole cluster is not shown."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def job_of(submission_id: str, document: Mapping[str, Any], hidden_variables: It
 
 
 def static_type(path: str) -> str | None:
-    """The media type of a file of the dashboard; None: it is none."""
+    """The media type of a file of the dashboard; None: it is not a file."""
     if path == "":
         return "text/html"
     match = _STATIC.fullmatch(path)

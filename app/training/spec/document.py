@@ -226,7 +226,7 @@ def read_yaml(text: str) -> Any:
     """Reads YAML; None for an empty text.
 
     Raises:
-        UnreadableSpec: It is none; with the position.
+        UnreadableSpec: It is not a spec; with the position.
     """
     try:
         return plain_yaml.read_yaml(text)

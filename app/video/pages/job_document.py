@@ -53,7 +53,7 @@ def parse_body(text: str) -> Mapping[str, Any]:
     """Reads JSON.
 
     Raises:
-        ValueError: It is none; a sentence says where.
+        ValueError: It is not a job; a sentence says where.
     """
     if len(text) > MAX_JSON:
         raise ValueError(f"A job may have {MAX_JSON} characters.")

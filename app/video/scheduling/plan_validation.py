@@ -31,7 +31,7 @@ def validate_plan(
         policy: The name of the policy, to be noted in the plan.
 
     Returns:
-        With seq 0: whoever stores it numbers it.
+        With seq 0: it is numbered when it is stored.
 
     Raises:
         BadPlan: An unknown size, a stage that is missing or unknown, a model that does not exist, or a node that is

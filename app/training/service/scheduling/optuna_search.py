@@ -16,7 +16,7 @@ from pydantic import JsonValue
 from app.training.model.sweep import EarlyStop, Interval, Point, Values, draw_points, size_of
 
 STARTUP = 5
-"""So many random tasks come first."""
+"""The number of random tasks at the beginning."""
 TRIES = 20
 """Tries to find a point that is new."""
 

@@ -36,7 +36,7 @@ NO_OTHERS = "There are no other values to try."
 NOT_ADDED = "The next task was refused: {problem}"
 BEHIND = "Stopped early: at step {step} its {metric} of {value:.4g} was behind that of other tasks."
 MOST_FAILURES = 5
-"""So many tasks in a row may end without a value; then a search has nothing to go by."""
+"""The number of tasks in a row that may end without a value before a search is given up."""
 logger = logging.getLogger(__name__)
 
 

@@ -206,7 +206,7 @@ class QuantizationSearch:
 
     # --- what is tried ----------------------------------------------------------------------------------
     def _iterate_choices(self) -> Iterator[Choice]:
-        """Dearer and dearer; whoever has enough stops asking."""
+        """Ever more expensive; the caller stops when it has enough."""
         if self.options.steps:
             yield from self._from_steps()
             return
