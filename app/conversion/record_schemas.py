@@ -152,6 +152,8 @@ class Intake(_Stored):
     """The result of the checks of the inputs when the job was submitted."""
 
     model: ModelFacts | None = None
+    model_name: str = ""
+    """Name of the model's file; empty if it is not known."""
     samples: SampleFacts | None = None
     warnings: list[WarningEntry] = []
     changes: list[str] = []

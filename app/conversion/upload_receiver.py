@@ -116,7 +116,10 @@ class FileReceiver:
         stores = {"model": uploads.store_model, "weights": uploads.store_weights, "images": uploads.store_pictures}
         store = cast("Callable[[str, Iterator[Any]], Stored]", stores[field])
         try:
-            return store(self.upload_id, iter(handover))
+            stored = store(self.upload_id, iter(handover))
+            if field == "model":
+                uploads.note_model_name(self.upload_id, self.names[field])
+            return stored
         finally:
             handover.close()
 

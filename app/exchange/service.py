@@ -158,7 +158,7 @@ class Exchange:
             model = self._as_onnx(Path(result["model"]), folder)
             with uploads.new(transfer.owner, origin=source.origin) as upload_id:
                 with model.open("rb") as file:
-                    key = uploads.store_model(upload_id, chunks_of(file)).key
+                    key = uploads.store_model(upload_id, chunks_of(file), source.name).key
                 if result["beside"]:
                     uploads.store_weights(upload_id, _list_parts(result["beside"]))
                 uploads.merge(upload_id)

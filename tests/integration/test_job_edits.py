@@ -14,6 +14,7 @@ from app.conversion import object_keys
 from app.conversion.model import Status
 from app.kit.clock import now
 from app.settings import Settings
+from tests.harness.api import pngs, small_model
 from tests.harness.conversion_jobs import finished_job
 from tests.harness.users import OURS, Within, within
 
@@ -138,6 +139,22 @@ def test_name_tags_and_notes_are_changed_on_the_page_of_an_archived_job(web: Wit
     assert (answer.status_code, answer.headers["location"]) == (303, f"{page}?note=edited")
     text = web.get(f"{page}?note=edited", headers=PAGE).text
     assert "Saved." in text and "the last good one" in text and "on the shelf" in text
+
+
+def test_jobs_are_searched_by_the_name_of_the_file_of_their_model(web: Within, web_container: Container) -> None:
+    files = [("model", ("face slim.onnx", small_model())), *(("images", file) for file in pngs(2))]
+    keys = web.post("/uploads", files=files).json()
+    body = {"model_key": keys["model_key"], "quant_key": keys["quant_key"], "name": "night"}
+    first = web.post("/jobs", json=body).json()
+    assert first["intake"]["model_name"] == "face slim.onnx"
+    web.post(f"/jobs/{first['job_id']}/cancel")
+    again = web_container.conversion.submissions.submit(
+        web_container.conversion.submissions.remembered(first["job_id"], LOCAL)
+    )
+    for query, count in (("model:slim", 2), ("model:night", 0), ("name:slim", 0), ("slim night", 2)):
+        page = web.get("/ui/jobs", params={"q": query}, headers=PAGE).text
+        assert page.count("data-row-link") == count, query
+    assert again.intake["model_name"] == "face slim.onnx"
 
 
 def told(web: Within, **fields: Any) -> str:

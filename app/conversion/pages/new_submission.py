@@ -92,7 +92,7 @@ def _store_model(uploads: Uploads, upload_id: str, files: Sequence[SentFile]) ->
         files: the model and the files with its weights, or a zip of them.
     """
     model, beside = split_model(files)
-    key = uploads.store_model(upload_id, model.chunks()).key
+    key = uploads.store_model(upload_id, model.chunks(), model.name).key
     if beside:
         uploads.store_weights(upload_id, parts_of(beside))
     uploads.merge(upload_id)

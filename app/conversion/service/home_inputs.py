@@ -75,7 +75,7 @@ def copy_inputs(uploads: Uploads, owner: str, model: InputPath, samples: InputPa
 
 def copy_model(uploads: Uploads, upload_id: str, model: InputPath) -> Stored:
     """Copies a model of a data home into an upload, with its external weights. See `copy_inputs`."""
-    stored = uploads.store_model(upload_id, model.tree.read(model.inner))
+    stored = uploads.store_model(upload_id, model.tree.read(model.inner), model.name)
     beside = list(_iterate_weights(uploads, upload_id, model)) if _has_neighbours(model) else []
     if beside:
         uploads.store_weights(upload_id, _read(beside))

@@ -72,6 +72,7 @@ class ResumableUploads:
                 detail={"retry_after_s": RETRY_AFTER_S},
             )
         upload_id = self.uploads.begin(owner)
+        self.uploads.note_model_name(upload_id, plain_name(name) if field == "model" else "")
         about = {"field": field, "name": plain_name(name), "length": length}
         self.objects.put(_build_about_key(upload_id), [json.dumps(about).encode()])
         self.objects.put(object_keys.uploading(owner, upload_id), [])

@@ -55,6 +55,8 @@ class Submission:
     """The prediction, if the options are an applied action; see prediction_of."""
     no_cache: bool = False
     """See JobRecord."""
+    model_name: str = ""
+    """Of the model's file; empty if it is not known."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,7 @@ class StoredInput:
     origin: str
     """Of its model, which was fetched or is another job's; empty if it was uploaded."""
     size_bytes: int
+    model_name: str
 
 
 @dataclass(eq=False, repr=False)
@@ -91,10 +94,9 @@ class Submissions:
         no worker has ToolchainUnserved; nothing is created then."""
         self.check_toolchain(submission.options)
         self.admission.check(submission.owner, submission.options.toolchain)
-        origin = self._check_key(submission.model_key, submission.owner)
+        given = self._check_key(submission.model_key, submission.owner)
         self._check_key(submission.quant_key, submission.owner)
-        if not submission.origin:
-            submission = replace(submission, origin=origin)
+        submission = replace(submission, origin=submission.origin or given.origin, model_name=given.model_name)
         self._merge_model(submission.model_key)
         job_id = submission.job_id or str(uuid4())
         try:
@@ -104,6 +106,8 @@ class Submissions:
             intake: JsonObject = {name: value for name, value in checked.items() if name != "sha256"}
             inputs = {name: Artifact(info.key, info.size_bytes, sha256[name]) for name, info in copies.items()}
             submission = _with_recognized(submission, checked["recognition"])
+            if submission.model_name:
+                intake["model_name"] = submission.model_name
             if submission.prediction:
                 intake["prediction"] = dict(submission.prediction)
             self._keep_request(job_id, submission)
@@ -147,6 +151,7 @@ class Submissions:
             tags=tuple(request["tags"]),
             options=Options.model_validate(request["options"]),
             origin=model_origin(request.get("origin", "")),
+            model_name=request.get("model_name", ""),
         )
 
     def stored_request(self, job_id: str, owner: str) -> JsonObject:
@@ -173,7 +178,7 @@ class Submissions:
         stored = self.uploads.record(source_id) if kind == "upload" else self.remembered(source_id, owner)
         if stored.owner != owner:
             raise ObjectMissing(f"{key!r} is another user's.")
-        return StoredInput(stored.origin, self.objects.info(key).size_bytes)
+        return StoredInput(stored.origin, self.objects.info(key).size_bytes, stored.model_name)
 
     def check_toolchain(self, options: Options) -> None:
         """Checks that the toolchain is installed.
@@ -188,17 +193,17 @@ class Submissions:
                 hint=f"This installation offers: {', '.join(offered)}.",
             )
 
-    def _check_key(self, key: str, owner: str) -> str:
+    def _check_key(self, key: str, owner: str) -> StoredInput:
         """Checks that a user may use a stored input, and that it is there.
 
         Returns:
-            The origin of its model, which was fetched or is another job's; empty if it was uploaded.
+            What is known of it.
 
         Raises:
             KeyNotFound: It is no input, another user's, or missing.
         """
         try:
-            return self.find_input(key, owner).origin
+            return self.find_input(key, owner)
         except ObjectMissing:
             raise KeyNotFound(
                 f"{key!r} is not the key of an uploaded model or of uploaded pictures.",
@@ -240,6 +245,7 @@ class Submissions:
             "tags": submission.tags,
             "options": submission.options.model_dump(mode="json"),
             "origin": submission.origin,
+            "model_name": submission.model_name,
             "created_at": to_text(now()),
         }
         put_json(self.objects, object_keys.request(job_id), request)

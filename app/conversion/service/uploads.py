@@ -29,7 +29,7 @@ from app.conversion.service.intake_sandbox import IntakeSandbox, aborts_refused
 from app.kit.clock import now, to_text
 from app.kit.errors import BadRequest, TooLarge
 from app.kit.objects import ObjectMissing, ObjectStore, Stored
-from app.kit.objects.content import read_json
+from app.kit.objects.content import put_json, read_json
 from app.kit.sandbox.runner import Sandbox
 from app.kit.text.json_values import JsonObject
 from app.kit.web.forms import SentFile
@@ -59,6 +59,8 @@ class UploadRecord:
     owner: str
     origin: str
     """The URI that its model was fetched from; empty if its owner sent it."""
+    model_name: str
+    """Of the model's file; empty if it is not known."""
 
 
 def split_model(files: Sequence[SentFile]) -> tuple[SentFile, Sequence[SentFile]]:
@@ -119,13 +121,23 @@ class Uploads:
             ObjectMissing: There is no such upload.
         """
         about = read_json(self.objects, object_keys.upload(upload_id, "upload.json"))
-        return UploadRecord(str(about["owner"]), str(about.get("origin", "")))  # which older uploads do not have
+        # Older uploads do not have the others.
+        return UploadRecord(str(about["owner"]), str(about.get("origin", "")), str(about.get("model_name", "")))
 
     def discard(self, upload_id: str) -> None:
         self.objects.delete_prefix(object_keys.upload(upload_id, ""))
 
-    def store_model(self, upload_id: str, chunks: Iterable[bytes]) -> Stored:
-        return self._store_of_model(object_keys.upload(upload_id, object_keys.MODEL), chunks)
+    def store_model(self, upload_id: str, chunks: Iterable[bytes], name: str = "") -> Stored:
+        """name: of its file."""
+        stored = self._store_of_model(object_keys.upload(upload_id, object_keys.MODEL), chunks)
+        self.note_model_name(upload_id, name)
+        return stored
+
+    def note_model_name(self, upload_id: str, name: str) -> None:
+        """By the name of its file jobs of the model are searched."""
+        if name:
+            key = object_keys.upload(upload_id, "upload.json")
+            put_json(self.objects, key, {**read_json(self.objects, key), "model_name": name[:200]})
 
     def store_weights(self, upload_id: str, parts: FileParts) -> Stored:
         """The files beside a model, for `merge`."""

@@ -48,7 +48,7 @@ def previews(folder: Path, reported: str) -> Previews:
     sandbox = cast("Sandbox", ReportingSandbox(reported))
 
     def find_input(key: str, owner: str) -> StoredInput:
-        return StoredInput("", objects.info(key).size_bytes)
+        return StoredInput("", objects.info(key).size_bytes, "")
 
     return Previews(Settings(data_dir=folder), objects, sandbox, find_input)
 
