@@ -26,14 +26,14 @@ class ObservabilityMiddleware(dramatiq.Middleware):
         self.worker = worker
         self._message = threading.local()
 
-    def before_worker_boot(self, broker: Any, worker: Any) -> None:
+    def before_worker_boot(self, broker: dramatiq.Broker, worker: dramatiq.Worker) -> None:
         self.exporter.start()
 
-    def after_worker_shutdown(self, broker: Any, worker: Any) -> None:
+    def after_worker_shutdown(self, broker: dramatiq.Broker, worker: dramatiq.Worker) -> None:
         self.exporter.stop()
         tracing.flush()
 
-    def before_process_message(self, broker: Any, message: Any) -> None:
+    def before_process_message(self, broker: dramatiq.Broker, message: dramatiq.MessageProxy) -> None:
         queue, job_id = message.queue_name, message.kwargs.get("job_id")
         stage = message.kwargs.get("step") or (queue if message.actor_name == f"run_{queue}" else None)
         fields = {"job_id": job_id, "stage": stage, "queue": queue, "worker": self.worker(queue)}
@@ -44,7 +44,12 @@ class ObservabilityMiddleware(dramatiq.Middleware):
         self._message.log = logs.enter(**fields)
 
     def after_process_message(
-        self, broker: Any, message: Any, *, result: Any = None, exception: BaseException | None = None
+        self,
+        broker: dramatiq.Broker,
+        message: dramatiq.MessageProxy,
+        *,
+        result: Any = None,
+        exception: BaseException | None = None,
     ) -> None:
         """See `dramatiq.Middleware`."""
         metrics.note()
@@ -55,11 +60,11 @@ class ObservabilityMiddleware(dramatiq.Middleware):
         if trace is not None:
             trace.__exit__(type(exception) if exception else None, exception, None)
 
-    def after_skip_message(self, broker: Any, message: Any) -> None:
+    def after_skip_message(self, broker: dramatiq.Broker, message: dramatiq.MessageProxy) -> None:
         self.after_process_message(broker, message)
 
 
-def _continue_trace(message: Any, fields: dict[str, Any]) -> ExitStack | None:
+def _continue_trace(message: dramatiq.MessageProxy, fields: dict[str, Any]) -> ExitStack | None:
     """The span of this message, entered, if its sender traces."""
     carrier = carrier_of(message)
     if not carrier:

@@ -20,7 +20,7 @@ class ShutdownGrace(dramatiq.Middleware):
     def __init__(self, grace_s: float) -> None:
         self.grace_s = grace_s
 
-    def before_worker_shutdown(self, broker: Any, worker: Any) -> None:
+    def before_worker_shutdown(self, broker: Any, worker: dramatiq.Worker) -> None:
         broker.drain()
         time.sleep(LOOK_EVERY_S)
         broker.wake()  # who was just about to wait when it was told the first time

@@ -76,7 +76,7 @@ def leader() -> TrainingLeader:
 class FirstPulse(dramatiq.Middleware):
     """A worker that has just started schedules at once, and not only from the next minute on."""
 
-    def after_worker_boot(self, broker: Any, worker: Any) -> None:
+    def after_worker_boot(self, broker: Any, worker: dramatiq.Worker) -> None:
         if not container.settings.ray_address or Queue.TRAINING not in (worker.consumer_whitelist or {Queue.TRAINING}):
             return
         try:

@@ -58,7 +58,7 @@ class WorkerLife(dramatiq.Middleware):
         if master is not None and os.getppid() != master.pid:  # it died before the line above
             os.kill(os.getpid(), signal.SIGTERM)
 
-    def before_worker_boot(self, broker: Any, worker: Any) -> None:
+    def before_worker_boot(self, broker: Any, worker: dramatiq.Worker) -> None:
         """Take a slot per queue, and say what died in it, before the first message is fetched."""
         settings = self.container.settings
         queues_of_worker = worker.consumer_whitelist
@@ -88,7 +88,7 @@ class WorkerLife(dramatiq.Middleware):
             self.container.sandbox.start(libraries.of_stages(stages_here), at_once=len(stages_here))
         gc.freeze()  # what is imported stays: to look through it again and again would halt the work each time
 
-    def after_worker_shutdown(self, broker: Any, worker: Any) -> None:
+    def after_worker_shutdown(self, broker: Any, worker: dramatiq.Worker) -> None:
         """Nothing is in progress now, unless a stage was cut off before it could report: then the slot still knows
         it."""
         self.container.sandbox.close()

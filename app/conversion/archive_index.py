@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Row
 
 from app.conversion import object_keys
 from app.conversion.archive_schemas import ArchivedJobRow
@@ -167,5 +167,5 @@ def _build_conditions(criteria: ArchiveFilter) -> Iterable[Any]:
             yield compare(column, value)
 
 
-def _build_row(row: Any) -> ArchivedJobRow:
+def _build_row(row: Row[Any]) -> ArchivedJobRow:
     return ArchivedJobRow(**{**row._mapping, "tags": tuple(json.loads(row.tags))})

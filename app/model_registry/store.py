@@ -7,7 +7,7 @@ from collections.abc import Collection
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Row
 from sqlalchemy.exc import IntegrityError
 
 from app.inference.model_card import MODEL_CARD
@@ -258,6 +258,6 @@ def _is_same(one: sa.Table, other: sa.Table) -> sa.ColumnElement[bool]:
     return (one.c.owner == other.c.owner) & (one.c.name == other.c.name)
 
 
-def _model_from_row(row: Any) -> Model:
+def _model_from_row(row: Row[Any]) -> Model:
     documents = {name: json.loads(getattr(row, name)) for name in DOCUMENTS}
     return from_row(Model, row, **{**documents, "card": MODEL_CARD.read(documents["card"])})

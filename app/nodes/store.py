@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Row
 
 from app.kit.sql import Sealed, metadata
 from app.kit.sql.rows import first, from_row, insert_new, row_of, upsert
@@ -240,16 +240,16 @@ def contents_on(conn: Connection, node: str) -> list[Mapping[str, Any]]:
     ]
 
 
-def _node_from_row(row: Any) -> Node:
+def _node_from_row(row: Row[Any]) -> Node:
     report = NODE_REPORT.read(json.loads(row.report))
     return from_row(Node, row, side=Side(row.side), report=report, labels=json.loads(row.labels))
 
 
-def _grants_from_row(row: Any) -> Grants:
+def _grants_from_row(row: Row[Any]) -> Grants:
     return read_grants(json.loads(row.access))
 
 
-def _order(row: Any) -> Order:
+def _order(row: Row[Any]) -> Order:
     return from_row(
         Order,
         row,

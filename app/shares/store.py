@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Row
 
 from app.kit.sql import metadata
 from app.kit.sql.rows import first
@@ -65,6 +65,6 @@ def note_use(conn: Connection, share_id: str, at: str) -> None:
     conn.execute(sa.update(shares).where(shares.c.share_id == share_id).values(last_used_at=at))
 
 
-def _share_of(row: Any) -> Share:
+def _share_of(row: Row[Any]) -> Share:
     values = dict(row._mapping)
     return Share(owner=values.pop("user_name"), **values)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Row
 
 from app.kit.errors import ModelmillError
 from app.kit.sql import metadata, note_change
@@ -144,10 +144,10 @@ def delete(conn: Connection, owner: str, sweep_id: str) -> bool:
     return conn.execute(sa.delete(sweeps).where(*where)).rowcount == 1
 
 
-def _sweep_of(row: Any) -> Sweep:
+def _sweep_of(row: Row[Any]) -> Sweep:
     return Sweep(row.sweep_id, row.user_name, row.name, tuple(json.loads(row.tags)), row.created_at, row.no_cache)
 
 
-def _entry_of(row: Any) -> Entry:
+def _entry_of(row: Row[Any]) -> Entry:
     result = json.loads(row.result) if row.result else None
     return from_row(Entry, row, options=json.loads(row.options), state=EntryState(row.state), result=result)

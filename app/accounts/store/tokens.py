@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Row
 
 from app.accounts.model import Role, Scope, Token, User
 from app.accounts.store.tables import api_tokens, installation, sessions, users
@@ -135,12 +135,12 @@ def delete_sessions_before(conn: Connection, at: str) -> int:
     return conn.execute(sa.delete(sessions).where(sessions.c.expires_at < at)).rowcount
 
 
-def _owner_from_row(row: Any) -> User:
+def _owner_from_row(row: Row[*tuple[Any, ...]]) -> User:
     """Of a token's row: enough of the user to determine the token's permissions."""
     return User(row.user_name, Role(row.role), bool(row.is_enabled), "")
 
 
-def _token_from_row(row: Any) -> Token:
+def _token_from_row(row: Row[*tuple[Any, ...]]) -> Token:
     return from_row(Token, row, scopes=frozenset(Scope(word) for word in row.scopes.split()))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Row
 
 from app.accounts.model import AuditEntry, Role, User
 from app.accounts.store.tables import api_tokens, audit, users
@@ -104,7 +104,7 @@ def was_deleted(conn: Connection, name: str) -> bool:
     return conn.execute(statement.limit(1)).first() is not None
 
 
-def _user_from_row(row: Any) -> User:
+def _user_from_row(row: Row[Any]) -> User:
     return from_row(
         User, row, role=Role(row.role), is_enabled=bool(row.is_enabled), groups=tuple(row.group_names.split())
     )

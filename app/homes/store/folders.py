@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Row
 
 from app.homes.store.tables import job_folders
 from app.kit.clock import from_text, to_text
@@ -110,7 +110,7 @@ def folders_ended_before(conn: Connection, moment: datetime, *, is_trashed: bool
     ]
 
 
-def _folder_from_row(row: Any) -> JobFolder:
+def _folder_from_row(row: Row[Any]) -> JobFolder:
     times = {name: _parse_moment(getattr(row, name)) for name in ("ended_at", "trashed_at", "purged_at")}
     return JobFolder(
         user=row.user_name,

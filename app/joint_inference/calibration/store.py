@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Row
 
 from app.joint_inference.calibration.model import CALIBRATION_REQUEST, Calibration, State
 from app.joint_inference.store.tables import calibrations
@@ -68,6 +68,6 @@ def remove(conn: Connection, calibration_id: str) -> None:
     conn.execute(sa.delete(calibrations).where(calibrations.c.calibration_id == calibration_id))
 
 
-def _read(row: Any) -> Calibration:
+def _read(row: Row[Any]) -> Calibration:
     request = CALIBRATION_REQUEST.read(json.loads(row.request))
     return from_row(Calibration, row, state=State(row.state), request=request, error=json.loads(row.error))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Row
 from sqlalchemy.exc import IntegrityError
 
 from app.joint_inference.model.resource import Service
@@ -244,5 +244,5 @@ def _get_state(status: Mapping[str, Any]) -> str:
     return str(current["type"]) if current else ""
 
 
-def to_service(row: Any) -> Service:
+def to_service(row: Row[Any]) -> Service:
     return from_row(Service, row, **{name: json.loads(getattr(row, name)) for name in JSON})

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Row
 
 from app.kit.sql import outbox
 from app.kit.sql.rows import count_rows, first, insert_new
@@ -166,6 +166,6 @@ def _with_targets(conn: Connection, ids: Sequence[str]) -> list[tuple[Delivery, 
     return [(_delivery_of(row), by_id[row.target_id]) for row in rows]
 
 
-def _delivery_of(row: Any) -> Delivery:
+def _delivery_of(row: Row[Any]) -> Delivery:
     values = dict(row._mapping)
     return Delivery(**{**values, "state": DeliveryState(values["state"])})

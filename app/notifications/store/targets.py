@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Row
 
 from app.kit.sql.rows import count_rows, first, from_row, row_of
 from app.notifications.model import EventKind, Kind, Target
@@ -63,7 +63,7 @@ def delete(conn: Connection, owner: str, target_id: str) -> bool:
     return conn.execute(sa.delete(targets).where(*where)).rowcount == 1
 
 
-def target_of(row: Any) -> Target:
+def target_of(row: Row[Any]) -> Target:
     return from_row(
         Target,
         row,

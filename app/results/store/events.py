@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Row
 
 from app.kit.sql.rows import within
 from app.kit.text.plain_text import json_text
@@ -123,7 +123,7 @@ def _forget(conn: Connection, condition: sa.ColumnElement[bool]) -> list[tuple[s
     return [(row.uid, row.event_id) for row in rows]
 
 
-def _event_of(row: Any) -> RuleEvent:
+def _event_of(row: Row[Any]) -> RuleEvent:
     origin = {"node": row.node, "source": row.source}
     return RuleEvent(
         row.rule, row.n_loop, row.at, json.loads(row.objects), row.zone, row.event_id, row.picture_at, **origin

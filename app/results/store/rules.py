@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Row
 
 from app.kit.sql.rows import upsert
 from app.kit.text.plain_text import json_text
@@ -49,5 +49,5 @@ def put_rule_state(conn: Connection, uid: str, origin: Origin, state: Evaluation
     upsert(conn, rule_states, {"uid": uid, "node": node, "source": source, "state": json_text(state.to_json())})
 
 
-def _state_of(row: Any) -> EvaluationState:
+def _state_of(row: Row[Any]) -> EvaluationState:
     return EvaluationState.from_json(json.loads(row.state))

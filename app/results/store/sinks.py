@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Row
 
 from app.kit.sql import outbox
 from app.results.model.sink import MOST_COUNTED, Sink, SinkContent, SinkKind
@@ -74,6 +74,6 @@ def backlog_of(conn: Connection, sink: Sink) -> int:
     return int(conn.scalar(sa.select(sa.func.count()).select_from(waiting)) or 0)
 
 
-def _sink_of(row: Any) -> Sink:
+def _sink_of(row: Row[Any]) -> Sink:
     values = dict(row._mapping)
     return Sink(**{**values, "kind": SinkKind(values["kind"]), "content": SinkContent(values["content"])})

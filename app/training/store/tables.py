@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Row
 
 from app.kit.sql import metadata
 from app.kit.sql.rows import from_row
@@ -134,7 +134,7 @@ def read_tasks(conn: Connection, query: sa.Select[Any]) -> list[Task]:
     return [to_task(row) for row in conn.execute(query)]
 
 
-def to_task(row: Any) -> Task:
+def to_task(row: Row[Any]) -> Task:
     return from_row(
         Task,
         row,
@@ -152,11 +152,11 @@ def to_task(row: Any) -> Task:
     )
 
 
-def to_attempt(row: Any) -> Attempt:
+def to_attempt(row: Row[Any]) -> Attempt:
     return from_row(Attempt, row, submission_id=row.ray_submission_id, failure_kind=_read_kind(row.failure_kind))
 
 
-def to_conversion(row: Any) -> Conversion:
+def to_conversion(row: Row[Any]) -> Conversion:
     return from_row(Conversion, row)
 
 

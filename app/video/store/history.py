@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Row
 
 from app.kit.text.plain_text import json_text
 from app.video.store.tables import decisions, events
@@ -86,6 +86,6 @@ def _trim(conn: Connection, table: sa.Table, number: sa.Column[int], uid: str) -
         conn.execute(sa.delete(table).where(table.c.uid == uid, number <= limit))
 
 
-def _read_decision(row: Any) -> DecisionRecord:
+def _read_decision(row: Row[Any]) -> DecisionRecord:
     columns = {name: row._mapping[name] for name in DecisionRecord.__dataclass_fields__}
     return DecisionRecord(**{**columns, "plan": json.loads(row.plan) if row.plan else None})

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Row
 
 from app.kit.sql.rows import first, from_row, row_of
 from app.kit.text.plain_text import json_text
@@ -48,5 +48,5 @@ def jobs_of_set(conn: Connection, set_id: str) -> list[VideoJob]:
     return [job_of_row(row).job for row in rows]
 
 
-def _set(row: Any) -> JobSet:
+def _set(row: Row[Any]) -> JobSet:
     return from_row(JobSet, row, selector=json.loads(row.selector), submission=json.loads(row.submission))

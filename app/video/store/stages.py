@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Row
 
 from app.kit.access import EVERYBODY, AccessRule, read_allowed
 from app.kit.sql.rows import first, insert_into, upsert
@@ -72,7 +72,7 @@ def remove_stage(conn: Connection, name: str) -> bool:
     return conn.execute(sa.delete(stages).where(stages.c.name == name)).rowcount == 1
 
 
-def _stage_from_row(row: Any) -> StoredStage:
+def _stage_from_row(row: Row[Any]) -> StoredStage:
     spec, stage = STAGE_SPEC.read(json.loads(row.spec)), Stage.from_json(json.loads(row.stage))
     return StoredStage(row.owner, row.created_at, spec, stage, read_allowed(json.loads(row.allowed)), row.problem)
 

@@ -174,7 +174,7 @@ class StoredJob:
     """The controller has to do with it: also when it is DONE and its node has not been told."""
 
 
-def job_of_row(row: Any) -> StoredJob:
+def job_of_row(row: sa.Row[Any]) -> StoredJob:
     read = json.loads
     plan = read(row.plan)
     job = from_row(
