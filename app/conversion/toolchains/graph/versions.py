@@ -11,6 +11,7 @@ from onnx import checker, helper, version_converter
 
 from app.conversion.errors import TooNewModel
 from app.conversion.toolchains.graph import walk
+from app.conversion.toolchains.graph.prelu_slopes import align_slopes
 from app.conversion.toolchains.graph.specs import opset_of
 from app.inference.errors import InvalidModel
 from app.kit.text.plain_text import reason_of
@@ -39,7 +40,8 @@ KNERON = ReadableVersions("toolchain kneron (v0.33.1)", range(8, 19), 8)
 
 
 def fit_versions(model: onnx.ModelProto, reads: ReadableVersions) -> list[str]:
-    """Converts the model, in place, to versions that the toolchain reads. Idempotent.
+    """Converts the model, in place, to versions that the toolchain reads, and what an older opset means otherwise.
+    Idempotent.
 
     Returns:
         A sentence for each change.
@@ -48,7 +50,7 @@ def fit_versions(model: onnx.ModelProto, reads: ReadableVersions) -> list[str]:
         TooNewModel, InvalidModel: Its opset is too new or too old, and cannot be converted; or its IR version is newer
             than the installed onnx knows, so that nobody can say what it uses.
     """
-    changes, opset = [], opset_of(model)
+    changes, opset = align_slopes(model), opset_of(model)
     if opset not in reads.opset:
         target = reads.opset[-1] if opset > reads.opset[-1] else reads.opset[0]
         if not reads.is_opset_converted:

@@ -219,7 +219,20 @@ def of_2017() -> onnx.ModelProto:
     return model
 
 
+def of_mxnet() -> onnx.ModelProto:
+    """Slopes of a PRelu in one dimension, which onnxruntime does not run."""
+    nodes = [
+        node("Conv", ["x", "w"], ["c"], "conv", pads=[1, 1, 1, 1]),
+        node("PRelu", ["c", "slopes"], ["r"], "prelu"),
+        node("Conv", ["r", "v"], ["y"], "last"),
+    ]
+    weights = {"w": random_weights(8, 3, 3, 3), "slopes": np.linspace(0, 0.5, 8, dtype=np.float32)}
+    weights["v"] = random_weights(4, 8, 1, 1)
+    return model_of(nodes, {"x": PICTURE}, {"y": [1, 4, SIDE, SIDE]}, weights, 8)
+
+
 ODD = {
+    "of MXNet": Odd(of_mxnet),
     "of a newer onnx": Odd(of_a_newer_onnx, (1, 3, 16, 16)),
     "of 2017": Odd(of_2017),
     "logarithm of powers": Odd(logarithm_of_powers, goal="none", lowest_db=30),
