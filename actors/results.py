@@ -30,6 +30,12 @@ def deliver_rows() -> None:
         room.release()
 
 
+@actor(Message.ORDER_SINKS, periodic=cron("* * * * *"))
+def order_sinks() -> None:
+    """What nodes are to deliver themselves: users and producers may have changed."""
+    container.node_sinks.reconcile_all()
+
+
 @actor(Message.FORGET_OLD_ROWS, periodic=cron("47 * * * *"))
 def forget_old_rows() -> None:
     """Rows and events that were kept for long enough, and what a producer has too many of."""

@@ -32,6 +32,7 @@ from app.settings import Settings
 if TYPE_CHECKING:
     from app.accounts.authenticator import AccountAuthenticator
     from app.accounts.service import Accounts
+    from app.bootstrap.node_sinks import NodeSinks
     from app.conversion.service.archive import Archive
     from app.demonstrations.service import Demonstrations
     from app.exchange.pack.service import Packs
@@ -211,8 +212,15 @@ class Container:
             HomeFolders(self.homes, self.accounts.users),
             self.objects,
             self.waker,
+            self.node_sinks,
             enabled_of=self.accounts.users.enabled_of,
         )
+
+    @cached_property
+    def node_sinks(self) -> NodeSinks:
+        from app.bootstrap.node_sinks import NodeSinks
+
+        return NodeSinks(self.database, lambda: self.nodes, self.accounts.users.enabled_of)
 
     @cached_property
     def video(self) -> Video:

@@ -17,10 +17,12 @@ from app.kit.sql import Database, Event
 from app.nodes.service import NodeListeners
 from app.notifications.model import EventKind
 from app.notifications.record import CHANGED as OUTBOX
+from app.results.model.sink import NODE_SINKS
 from app.settings import Settings
 from app.video.model.job import SERVICES
 
 if TYPE_CHECKING:
+    from app.bootstrap.node_sinks import NodeSinks
     from app.conversion.model import JobRecord
     from app.conversion.service import Conversion
     from app.joint_inference.service import Joint
@@ -45,6 +47,8 @@ class Capabilities(Protocol):
     def joint(self) -> Joint: ...
     @property
     def video(self) -> Video: ...
+    @property
+    def node_sinks(self) -> NodeSinks: ...
 
 
 def account_listeners(settings: Settings, wake: Wake | None = None) -> tuple[OnChange, ...]:
@@ -90,6 +94,7 @@ def node_listeners(of: Capabilities) -> NodeListeners:
             lambda node, _: announce(node.name),
             lambda node, keys: of.joint.controller.node_changed(node, keys),
             lambda node, keys: of.video.controller.node_changed(node, keys),
+            lambda node, keys: of.node_sinks.node_changed(node, keys),
         ),
         replaced=(
             lambda node, keys: of.joint.controller.node_replaced(node, keys),
@@ -100,7 +105,7 @@ def node_listeners(of: Capabilities) -> NodeListeners:
             lambda node, keys: of.joint.controller.node_permitted(node, keys),
             lambda node, keys: of.video.controller.node_permitted(node, keys),
         ),
-        standing=frozenset({SERVICES}),
+        standing=frozenset({SERVICES, NODE_SINKS}),
     )
 
 

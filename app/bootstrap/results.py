@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from app.bootstrap.home_folders import HomeFolders
 from app.bootstrap.joint_inference import CHANNEL as JOINT_CHANNEL
-from app.joint_inference.service.producers import ServiceProducers
+from app.bootstrap.node_sinks import NodeSinks
 from app.kit.access import EnabledOf
 from app.kit.network.addresses import read_networks
 from app.kit.objects import ObjectStore
 from app.kit.queue.waker import Waker
 from app.kit.sql import Database
 from app.results.model.sink import SinkKind
-from app.results.senders import FileSender, HttpSender, KafkaSender, MqttSender, RedisSender, home_assistant_messages
+from app.results.senders import FileSender, network_senders
 from app.results.service import Results, ResultServices, Rules, Sinks
 from app.results.service.event_media import EventMedia
-from app.results.service.producers import Producers, find_producer
-from app.results.service.sinks import TRY_S, SinkSender
+from app.results.service.producers import find_producer
 from app.settings import Settings
 from app.video.job_events import CHANNEL as VIDEO_CHANNEL
-from app.video.service.producers import VideoProducers
 
 
 def open_results(
@@ -27,6 +25,7 @@ def open_results(
     folders: HomeFolders,
     objects: ObjectStore,
     waker: Waker,
+    at_nodes: NodeSinks,
     *,
     enabled_of: EnabledOf,
 ) -> ResultServices:
@@ -36,9 +35,10 @@ def open_results(
         folders: Of data homes.
         objects: for pictures and clips of events.
         waker: tells open pages of events.
+        at_nodes: has nodes deliver to sinks.
         enabled_of: those of these users who are enabled.
     """
-    kinds: dict[str, Producers] = {"video": VideoProducers(), "joint": ServiceProducers()}
+    kinds = at_nodes.kinds
 
     def owner_of(uid: str) -> str:
         with database.read() as conn:
@@ -46,16 +46,18 @@ def open_results(
         return producer.owner if producer else ""
 
     networks = read_networks(settings.notification_networks)
-    senders: dict[SinkKind, SinkSender] = {
-        SinkKind.HTTP: HttpSender(networks, try_s=TRY_S),
-        SinkKind.MQTT: MqttSender(networks, try_s=TRY_S),
-        SinkKind.HOME_ASSISTANT: MqttSender(networks, try_s=TRY_S, messages=home_assistant_messages),
-        SinkKind.REDIS: RedisSender(networks, try_s=TRY_S),
-        SinkKind.KAFKA: KafkaSender(networks, try_s=TRY_S),
-        SinkKind.FILE: FileSender(folders, owner_of),
-    }
+    senders = {**network_senders(networks), SinkKind.FILE: FileSender(folders, owner_of)}
     rows = Results(database, kinds, keep_days=settings.results_days, most_per_producer=settings.results_per_producer)
-    sinks = Sinks(database, kinds, senders, networks, check_folder=folders.check, enabled_of=enabled_of)
+    sinks = Sinks(
+        database,
+        kinds,
+        senders,
+        networks,
+        order_nodes=at_nodes.reconcile,
+        test_at_nodes=at_nodes.test,
+        check_folder=folders.check,
+        enabled_of=enabled_of,
+    )
     rules = Rules(
         database,
         kinds,
@@ -66,5 +68,6 @@ def open_results(
         },
         keep_days=settings.results_days,
         most_per_producer=settings.results_per_producer,
+        on_change=at_nodes.reconcile,
     )
     return ResultServices(rows, rules, sinks)

@@ -66,6 +66,13 @@ def node(
             envvar="MODELMILL_NODE_MEDIA_SERVER",
         ),
     ] = "",
+    sink_networks: Annotated[
+        str,
+        typer.Option(
+            metavar="NETWORKS",
+            help="Private networks to which sinks that this node serves may lead, such as 192.168.1.0/24.",
+        ),
+    ] = "",
     env: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="Environment variable that is passed to the workers. Can be repeated."),
@@ -133,6 +140,7 @@ def node(
         sources=tuple(map(given.source, source or ())),
         discover=given.interface(discover),
         media_server=given.media_server(media_server),
+        sink_networks=given.networks(sink_networks),
         passed=tuple(env or ()),
         videos=tuple(map(video_of, video or ())),
         provider=provider,

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from app.kit.text.json_form import JsonForm
+from app.results.model.sink import SinkProgress
 
 HEARTBEAT_S = 10.0
 OFFLINE_AFTER_S = 30.0
@@ -215,6 +216,9 @@ class NodeReport:
     """The provider with which its agent was started, for workers without their own."""
     worker_cpu: Mapping[str, float] = field(default_factory=dict)
     """The part of `cpu` that the processes of its workers use, by kind of work; empty for an old agent."""
+
+    sinks: Mapping[str, SinkProgress] = field(default_factory=dict)
+    """How far it is with the sinks to which it delivers itself, by their ids."""
 
     @property
     def storage_problems(self) -> tuple[str, str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,7 +16,7 @@ from app.kit.cli.service_options import AsJson
 from app.kit.cli.tables import print_lines, print_record
 from app.kit.errors import BadRequest
 from app.kit.text.json_values import JsonObject
-from app.results.model.sink import SinkContent, SinkKind, format_backlog, hide_password, kind_of
+from app.results.model.sink import SentBy, SinkContent, SinkKind, format_backlog, hide_password, kind_of
 from app.results.rule_commands import Named, add_rule_commands
 
 if TYPE_CHECKING:
@@ -85,11 +85,15 @@ def add_result_commands(commands: ServiceCommands, place_of: Callable[[str], str
             bool,
             typer.Option("--home-assistant", help="Send to Home Assistant by MQTT, as sensors with their last state."),
         ] = False,
+        sent_by: Annotated[
+            SentBy,
+            typer.Option(help="Who delivers; node: the node that made the rows, also while the web server is away."),
+        ] = SentBy.SERVER,
         as_json: AsJson = False,
     ) -> None:
         """Add a sink, which receives all further rows or events. The secret of an HTTP sink is shown only once."""
         kind = SinkKind.HOME_ASSISTANT if home_assistant else kind_of(address)
-        sink = client.add_sink(place_of(named), kind, address, what)
+        sink = client.add_sink(place_of(named), kind, address, what, sent_by)
         secret = f"\nsecret   {sink['secret']}" if sink["secret"] else ""
         print_record(sink, f"{sink['sink_id']} is added.{secret}", as_json=as_json)
 
@@ -100,13 +104,14 @@ def add_result_commands(commands: ServiceCommands, place_of: Callable[[str], str
         file: Annotated[
             str,
             typer.Argument(
-                metavar="FILE", help="YAML: `sinks`, a list of `address`, `content` and `kind`; -: standard input."
+                metavar="FILE",
+                help="YAML: `sinks`, a list of `address`, `content`, `kind` and `sent_by`; -: standard input.",
             ),
         ],
         prune: Annotated[bool, typer.Option("--prune", help="Remove sinks that the file does not name.")] = False,
         as_json: AsJson = False,
     ) -> None:
-        """Add the sinks in a file that are not there yet, compared by address without password, content and kind."""
+        """Add the sinks in a file that are not there yet, compared by address without password and the other fields."""
         entries = _read_sinks(file, content)
         changes = _apply_sinks(client, place_of(named), entries, prune=prune)
         lines = [
@@ -141,12 +146,11 @@ def _find_sink(client: ResultsClient, place: str, part: str) -> JsonObject:
     return only_match(fits, part, field="sink_id", noun="sink", hint="`sinks list` shows them.")
 
 
-SinkEntry: TypeAlias = tuple[SinkKind, str, SinkContent]
-"""Kind, address, content."""
+SINK_FIELDS = ("kind", "address", "content", "sent_by")
 
 
-def _read_sinks(file: str, content: str) -> list[SinkEntry]:
-    """Returns the sinks in a file.
+def _read_sinks(file: str, content: str) -> list[JsonObject]:
+    """Returns the sinks in a file, with all SINK_FIELDS.
 
     Args:
         file: its path; -: standard input.
@@ -159,28 +163,29 @@ def _read_sinks(file: str, content: str) -> list[SinkEntry]:
 
     try:
         document = read_yaml(read_text(file))
-        return [_read_sink({"content": content, **entry}) for entry in document["sinks"]]
+        return [_read_sink({"content": content, "sent_by": "server", **entry}) for entry in document["sinks"]]
     except (UnreadableYaml, KeyError, TypeError, ValueError) as error:
-        hint = "It has `sinks`, a list of `address` and, if need be, `content` (rows, events) and `kind`."
+        hint = "It has `sinks`, a list of `address` and, if need be, `content` (rows, events), `kind` and `sent_by`."
         raise BadRequest(f"{file} cannot be read as a list of sinks.", hint=hint) from error
 
 
-def _read_sink(entry: JsonObject) -> SinkEntry:
+def _read_sink(entry: JsonObject) -> JsonObject:
     address = entry["address"]
-    if not isinstance(address, str) or entry.keys() - {"address", "content", "kind"}:
+    if not isinstance(address, str) or entry.keys() - {*SINK_FIELDS}:
         raise ValueError("it is no sink")
-    return SinkKind(entry.get("kind") or kind_of(address)), address, SinkContent(entry["content"])
+    kind, content = SinkKind(entry.get("kind") or kind_of(address)), SinkContent(entry["content"])
+    return {"kind": kind, "address": address, "content": content, "sent_by": SentBy(entry["sent_by"])}
 
 
 def _apply_sinks(
-    client: ResultsClient, place: str, entries: Iterable[SinkEntry], *, prune: bool
+    client: ResultsClient, place: str, entries: Iterable[JsonObject], *, prune: bool
 ) -> dict[str, list[JsonObject]]:
-    others = {(sink["kind"], sink["address"], sink["content"]): sink for sink in client.sinks(place)}
-    added = [
-        client.add_sink(place, kind, address, content)
-        for kind, address, content in entries
-        if others.pop((kind, hide_password(address), content), None) is None
-    ]
+    others = {tuple(sink[name] for name in SINK_FIELDS): sink for sink in client.sinks(place)}
+    added = []
+    for entry in entries:
+        shown = {**entry, "address": hide_password(entry["address"])}
+        if others.pop(tuple(shown[name] for name in SINK_FIELDS), None) is None:
+            added.append(client.add_sink(place, **entry))
     removed = list(others.values()) if prune else []
     for sink in removed:
         client.remove_sink(place, sink["sink_id"])
@@ -190,5 +195,7 @@ def _apply_sinks(
 def _format_sink(sink: JsonObject) -> str:
     counts = f"{sink['delivered']} delivered, {format_backlog(sink['backlog'])} waiting  {sink['problem']}".rstrip()
     skipped = f"\n  {sink['skipped']} were too large and were left out, the last: {sink['skip_reason']}"
-    line = f"{sink['sink_id']}  {sink['content']:6}  {sink['address']}  {sink['state']}  {counts}"
-    return line + (skipped if sink["skipped"] else "")
+    lost = f"\n  {sink['lost']} were dropped, because too many waited on the node"
+    by = f" by {', '.join(sink['nodes']) or 'the node'}" if sink["sent_by"] == SentBy.NODE else ""
+    line = f"{sink['sink_id']}  {sink['content']:6}  {sink['address']}{by}  {sink['state']}  {counts}"
+    return line + (skipped if sink["skipped"] else "") + (lost if sink["lost"] else "")

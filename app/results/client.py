@@ -44,17 +44,19 @@ class ResultsClient(ApiClient):
         """Returns the sinks, the oldest first."""
         return list(self._json("GET", f"{place}/sinks")["sinks"])
 
-    def add_sink(self, place: str, kind: str, address: str, content: str) -> JsonObject:
+    def add_sink(self, place: str, kind: str, address: str, content: str, sent_by: str = "server") -> JsonObject:
         """Adds a destination for rows or events.
 
         Args:
             kind: a value of SinkKind, such as mqtt.
             content: rows, events.
+            sent_by: server, node.
 
         Returns:
             The sink; one of http with its secret, which is returned only this once.
         """
-        return self._json("POST", f"{place}/sinks", json={"kind": kind, "address": address, "content": content})
+        sink = {"kind": kind, "address": address, "content": content, "sent_by": sent_by}
+        return self._json("POST", f"{place}/sinks", json=sink)
 
     def test_sink(self, place: str, sink_id: str) -> JsonObject:
         """Sends a test message.

@@ -49,13 +49,13 @@ def export(form: ExportForm) -> Callable[[Request, Producer], Response]:
 
 
 def list_sinks(request: Request, producer: Producer) -> Response:
-    states = results_of(request).sinks.of(producer)
-    return json_answer(schemas.SinksAnswer(sinks=[schemas.sink_answer(state) for state in states]))
+    sinks = results_of(request).sinks.of(producer)
+    return json_answer(schemas.SinksAnswer(sinks=[schemas.sink_answer(sink) for sink in sinks]))
 
 
 async def add_sink(request: Request, producer: Producer) -> Response:
     body = await json_body(request, schemas.SinkBody)
-    add = partial(results_of(request).sinks.add, now=now())
+    add = partial(results_of(request).sinks.add, sent_by=body.sent_by, now=now())
     sink = await run_in_threadpool(add, producer, body.kind, body.content, body.address)
     return json_answer(schemas.new_sink_answer(sink), 201, {"Location": f"{producer.place}/sinks/{sink.sink_id}"})
 

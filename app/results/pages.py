@@ -23,7 +23,7 @@ from app.results.errors import SinkNotFound
 from app.results.exports import FORMS
 from app.results.model.frame_result import ResultFilter
 from app.results.model.producer import Producer
-from app.results.model.sink import Sink, SinkContent, SinkKind
+from app.results.model.sink import SentBy, Sink, SinkContent, SinkKind
 from app.results.rule_pages import rule_routes
 from app.results.schemas import RowQuery, filter_of
 
@@ -93,11 +93,14 @@ class ResultPages:
         producer = self.producer_of(request)
         empty = _make_empty_form(request, producer)
         values = {name: sent.get(name, "").strip() for name in empty}
-        if values["kind"] not in list(SinkKind) or values["content"] not in list(SinkContent):
+        values["sent_by"] = values["sent_by"] or SentBy.SERVER.value
+        choices = {"kind": SinkKind, "content": SinkContent, "sent_by": SentBy}
+        if any(values[name] not in list(choice) for name, choice in choices.items()):
             return _render_sinks(request, producer, {**empty, "address": values["address"]}, status=422)
         try:
             kind, content = SinkKind(values["kind"]), SinkContent(values["content"])
-            made = results_of(request).sinks.add(producer, kind, content, values["address"], now=now())
+            sent_by, sinks = SentBy(values["sent_by"]), results_of(request).sinks
+            made = sinks.add(producer, kind, content, values["address"], sent_by=sent_by, now=now())
         except NotFound:
             raise
         except ModelmillError as error:
@@ -128,7 +131,7 @@ def _make_empty_form(request: Request, producer: Producer) -> dict[str, str]:
     """Returns the empty form: for events if there are rules that make some."""
     has_rules = bool(results_of(request).rules.get(producer).rule_set.rules)
     content = SinkContent.EVENTS if has_rules else SinkContent.ROWS
-    return {"kind": SinkKind.HTTP.value, "content": content.value, "address": ""}
+    return {"kind": SinkKind.HTTP.value, "content": content.value, "sent_by": SentBy.SERVER.value, "address": ""}
 
 
 def _render_gone(request: Request, producer: Producer, error: SinkNotFound) -> Response:
@@ -154,7 +157,7 @@ def _render_sinks(
         area=producer.area,
         producer=producer,
         kinds=list(SinkKind),
-        states=results_of(request).sinks.of(producer),
+        sinks=results_of(request).sinks.of(producer),
         values=values,
         problems=problems or {},
         made=made,

@@ -11,8 +11,7 @@ from app.kit.text.json_values import JsonObject
 from app.kit.web.described_type import DescribedType
 from app.kit.web.strict import TEXT, Moment, Strict, empty_as_none
 from app.results.model.frame_result import ResultFilter, Row
-from app.results.model.sink import Sink, SinkContent, SinkKind
-from app.results.service import SinkState
+from app.results.model.sink import SentBy, Sink, SinkContent, SinkKind
 
 
 class RowQuery(Strict):
@@ -68,6 +67,8 @@ class SinkBody(Strict):
     with ?key=source (default), node or none; file: a folder of your data home, as datasets/door."""
     content: SinkContent = SinkContent.EVENTS
     """rows: those of every frame; events: those of its rules."""
+    sent_by: SentBy = SentBy.SERVER
+    """server: the web server delivers; node: the node that made the rows does, also while the web server is away."""
 
 
 class SinkAnswer(BaseModel):
@@ -76,6 +77,9 @@ class SinkAnswer(BaseModel):
     content: SinkContent
     address: str
     """Without its password."""
+    sent_by: SentBy
+    nodes: list[str]
+    """The nodes that deliver and have reported how far they are; their figures are added up."""
     created_at: str
     state: Literal["idle", "delivering", "failing"]
     """idle: nothing waits; failing: the last try was in vain, see problem."""
@@ -83,6 +87,8 @@ class SinkAnswer(BaseModel):
     delivered_at: str | None
     backlog: int
     """How many wait, at most 10000."""
+    lost: int
+    """How many a node has dropped, because more than 64 MiB waited on its disk."""
     tries: int
     """In vain since the last one that was taken."""
     due_at: str
@@ -109,13 +115,14 @@ class SinksAnswer(BaseModel):
     sinks: list[SinkAnswer]
 
 
-def sink_answer(state: SinkState) -> SinkAnswer:
-    return SinkAnswer.model_validate(_collect_facts(state))
+def sink_answer(sink: Sink) -> SinkAnswer:
+    return SinkAnswer.model_validate(_collect_facts(sink))
 
 
 def new_sink_answer(sink: Sink) -> NewSinkAnswer:
-    return NewSinkAnswer.model_validate({**_collect_facts(SinkState(sink, 0)), "secret": sink.secret})
+    return NewSinkAnswer.model_validate({**_collect_facts(sink), "secret": sink.secret})
 
 
-def _collect_facts(state: SinkState) -> dict[str, object]:
-    return {**vars(state.sink), "address": state.sink.shown_address, "backlog": state.backlog, "state": state.word}
+def _collect_facts(sink: Sink) -> dict[str, object]:
+    shown = {"address": sink.shown_address, "backlog": sink.queued, "state": sink.word, "nodes": list(sink.by_node)}
+    return {**vars(sink), **shown}

@@ -159,6 +159,9 @@ def test_sinks_are_added_listed_and_removed(
     assert said(capsys, monkeypatch, "sinks", "remove", job.uid, "datasets/door") == "datasets/door is removed.\n"
     said(capsys, monkeypatch, "sinks", "remove", job.uid, sink_id[:8])
     assert parsed(capsys, monkeypatch, "sinks", "list", job.uid) == []
+    sink_id = said(capsys, monkeypatch, "sinks", "add", job.uid, "mqtt://10.0.0.1/a", "--sent-by", "node").split()[0]
+    line = said(capsys, monkeypatch, "sinks", "list", job.uid).strip()
+    assert line == f"{sink_id}  events  mqtt://10.0.0.1/a by the node  idle  0 delivered, 0 waiting"
     capsys.readouterr()
     assert typed(monkeypatch, "sinks", "add", job.uid, "mqtt://10.0.0.1/a") != Exit.OK
     assert "private network" in capsys.readouterr().err
@@ -183,6 +186,13 @@ def test_sinks_are_those_of_a_file(
     assert said(capsys, monkeypatch, "sinks", "apply", job.uid, file, "--prune") == "datasets/old is removed.\n"
     kept = parsed(capsys, monkeypatch, "sinks", "list", job.uid)
     assert [(sink["kind"], sink["content"]) for sink in kept] == [("file", "rows"), ("home_assistant", "events")]
+    entries[1] |= {"sent_by": "node"}
+    file = written(tmp_path, {"sinks": entries})
+    assert said(capsys, monkeypatch, "sinks", "apply", job.uid, file, "--prune").splitlines() == [
+        "mqtt://me:***@93.184.215.14/a is added.",
+        "mqtt://me:***@93.184.215.14/a is removed.",
+    ]
+    assert said(capsys, monkeypatch, "sinks", "apply", job.uid, file, "--prune") == "Nothing changes.\n"
     for wrong in (
         "[]",
         "sinks: [{adress: x}]",

@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import socket
+import sqlite3
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -25,6 +26,7 @@ from app.edge.agent.options import AgentOptions
 from app.edge.agent.outbox import Outbox
 from app.edge.agent.registration import join
 from app.edge.agent.server import AgentServer, build_application
+from app.edge.agent.sinks import NodeSinks
 from app.edge.agent.store import AgentStore
 from app.edge.agent.supervisor import WorkerSupervisor
 from app.edge.agent.web_client import WebClient, agent_version
@@ -37,6 +39,7 @@ from app.nodes import wire
 from app.nodes.cameras import CAMERAS
 from app.nodes.cameras import KEY as CAMERAS_KEY
 from app.nodes.model import NODE_REPORT, NodeReport, Operation, Order, WorkerReport, WorkKey
+from app.results.model.sink import NODE_SINKS
 
 JOIN_S = 10.0
 MEANWHILE = "It is tried again and again; what is known here is run meanwhile."
@@ -73,6 +76,7 @@ class NodeAgent:
         self.web = web
         self._listening = listening
         self._outbox = Outbox(store.reports, web, self._report_soon)
+        self._sinks = NodeSinks(store.sinks, options.name, options.sink_networks, self._report_soon)
         self._worker_cpu = CpuUse(is_whole=False)
         self._certificate = NodeCertificate(options, web)
         self._link = WebLink(
@@ -99,11 +103,18 @@ class NodeAgent:
         key = order.key
         if not all(_SAFE.fullmatch(name) for name in (key.kind, key.uid, key.part)):
             raise BadRequest(f"{key} is no key of a worker.")
+        former = self.store.order(key)
+        if key.kind == NODE_SINKS and order.seq > (former.seq if former else 0):
+            self._sinks.apply(order)  # before it is stored: on a full disk, it comes again
         if self.store.put(order):
             stored = self.store.order(key)
             assert stored is not None
             if key.kind == CAMERAS:
                 self._take_cameras(stored)
+            elif key.kind == NODE_SINKS:
+                if stored.operation is Operation.DELETE:
+                    self.store.forget(stored)
+                self._link.report_soon()
             else:
                 self._supervisor.apply(stored)
 
@@ -136,8 +147,12 @@ class NodeAgent:
     def note_status(self, key: WorkKey, *, is_running: bool, detail: Mapping[str, Any]) -> None:
         self._supervisor.note_status(key, is_running=is_running, detail=detail)
 
-    def send(self, path: str, body: bytes, content_type: str, *, replaces: str = "") -> None:
-        """See `driver.Agent.send`."""
+    def send(self, path: str, body: bytes, content_type: str, *, replaces: str = "", rows_of: str = "") -> None:
+        """See `driver.Agent.send`. A worker whose report cannot be stored repeats it, which sinks notice."""
+        try:
+            self._sinks.add(rows_of, body)
+        except sqlite3.Error as error:
+            raise self._outbox.refuse(error) from error
         self._outbox.push(path, body, content_type, replaces=replaces)
 
     async def ask(self, path: str, body: bytes, content_type: str, *, authorization: str = "") -> Reply:
@@ -158,6 +173,8 @@ class NodeAgent:
         with suppress(TimeoutError):
             async with asyncio.timeout(JOIN_S if self.web.token else 0):
                 await self._certificate.look()
+        for order in filter(lambda order: order.key.kind == NODE_SINKS, self.store.orders()):
+            self._sinks.apply(order)
         self._supervisor.start()
         self._discovery.start()
         logger.info(
@@ -209,6 +226,7 @@ class NodeAgent:
         for task in tasks[1:]:
             task.cancel()
         self._discovery.close()
+        self._sinks.close()
         ends_workers = is_interrupted or self.options.stops_workers
         await self._supervisor.stop(ends_workers=ends_workers)
         if ends_workers and self.web.token:
@@ -235,6 +253,7 @@ class NodeAgent:
             worker_cpu=self._worker_cpu.shares(kinds_of_processes(kinds)),
             offers=offers,
             workers=workers,
+            sinks=self._sinks.reports(),
             order_problem=self._link.order_problem,
             report_problem=self._outbox.problem,
             delivery_problem=self._outbox.delivery_problem,

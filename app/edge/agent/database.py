@@ -23,6 +23,18 @@ CREATE TABLE IF NOT EXISTS workers (
 CREATE TABLE IF NOT EXISTS outbox (
     id INTEGER PRIMARY KEY AUTOINCREMENT, path TEXT NOT NULL, content_type TEXT NOT NULL, replaces TEXT NOT NULL,
     bytes INTEGER NOT NULL, body BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS sinks (
+    sink_id TEXT PRIMARY KEY, uid TEXT NOT NULL, progress TEXT NOT NULL, entries INTEGER NOT NULL DEFAULT 0,
+    bytes INTEGER NOT NULL DEFAULT 0, lost INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS sink_queue (
+    number INTEGER PRIMARY KEY AUTOINCREMENT, sink_id TEXT NOT NULL, bytes INTEGER NOT NULL, envelope TEXT NOT NULL);
+CREATE INDEX IF NOT EXISTS ix_sink_queue ON sink_queue (sink_id, number, bytes);
+CREATE TABLE IF NOT EXISTS sink_rows (
+    uid TEXT PRIMARY KEY, run TEXT NOT NULL, number INTEGER NOT NULL, last INTEGER NOT NULL, states TEXT NOT NULL);
+CREATE TRIGGER IF NOT EXISTS sink_queue_added AFTER INSERT ON sink_queue BEGIN
+    UPDATE sinks SET entries = entries + 1, bytes = bytes + NEW.bytes WHERE sink_id = NEW.sink_id; END;
+CREATE TRIGGER IF NOT EXISTS sink_queue_removed AFTER DELETE ON sink_queue BEGIN
+    UPDATE sinks SET entries = entries - 1, bytes = bytes - OLD.bytes WHERE sink_id = OLD.sink_id; END;
 """
 logger = logging.getLogger(__name__)
 

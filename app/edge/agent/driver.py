@@ -157,7 +157,7 @@ class Agent(Protocol):
             detail: merged into the node's report of it.
         """
 
-    def send(self, path: str, body: bytes, content_type: str, *, replaces: str = "") -> None:
+    def send(self, path: str, body: bytes, content_type: str, *, replaces: str = "", rows_of: str = "") -> None:
         """POST this to the web, in order. It is stored until the web has accepted it; at most the newest 1000 are.
 
         Args:
@@ -165,6 +165,7 @@ class Agent(Protocol):
             body: of the POST.
             content_type: of the body.
             replaces: an unsent report with the same key is dropped; empty: none.
+            rows_of: uid of the producer whose rows are in the body, which this node may deliver itself; empty: none.
 
         Raises:
             ReportNotStored: The disk is full, or cannot be written.

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from app.inference.predictor_options import ExecutionProvider
 from app.kit.errors import BadInput
-from app.kit.network.addresses import ANY_ADDRESS, is_loopback
+from app.kit.network.addresses import ANY_ADDRESS, Network, is_loopback, read_networks
 from app.nodes.model import NAME, Side, TlsMode
 
 DEFAULT_LISTEN = "127.0.0.1:9100"
@@ -48,6 +48,8 @@ class AgentOptions:
     """This machine's address on the network where cameras are discovered; empty: no discovery."""
     media_server: str = ""
     """The URL below which video jobs broadcast their pictures, perhaps with user and password; empty: none."""
+    sink_networks: tuple[Network, ...] = ()
+    """Private networks to which results may be sent from here."""
     passed: tuple[str, ...] = ()
     """Names of further environment variables that workers inherit."""
     cpus: frozenset[int] = frozenset()
@@ -146,6 +148,14 @@ def media_server(text: str) -> str:
             "this is no address of a media server", hint="It should look like rtsp://127.0.0.1:8554/modelmill."
         )
     return url
+
+
+def networks(text: str) -> tuple[Network, ...]:
+    """Reads networks, separated by commas or blanks; raises BadInput if one of them is none."""
+    try:
+        return read_networks(text)
+    except ValueError as error:
+        raise BadInput(f"{error}", hint="Networks look like 192.168.1.0/24, a single address like 10.0.0.7.") from None
 
 
 def interface(text: str) -> str:

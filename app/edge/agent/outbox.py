@@ -60,31 +60,27 @@ class Outbox:
         try:
             self._store.push(path, body, content_type, replaces)
         except sqlite3.Error as error:
-            self._note_problem(storage_problem(error))
-            raise ReportNotStored(f"The node cannot store reports: {self.problem}.") from error
+            raise self.refuse(error) from error
         finally:
             self._wake_up.set()
         self._note_problem("")
 
+    def refuse(self, error: sqlite3.Error) -> ReportNotStored:
+        """Notes why a report could not be stored, and returns what its worker is told."""
+        self._note_problem(storage_problem(error))
+        return ReportNotStored(f"The node cannot store reports: {self.problem}.")
+
     def _note_problem(self, problem: str) -> None:
-        if problem == self.problem:
-            return
-        if problem:
-            logger.error("Reports cannot be stored, and stay with their workers: %s", problem)
-        else:
-            logger.info("Reports can be stored again")
-        self.problem = problem
-        self._on_problem()
+        if problem != self.problem:
+            _log(logging.ERROR, problem, "Reports cannot be stored, and stay with their workers", "stored")
+            self.problem = problem
+            self._on_problem()
 
     def _note_delivery(self, problem: str) -> None:
-        if problem == self.delivery_problem:
-            return
-        if problem:
-            logger.warning("Reports wait, since the web server does not take them: %s", problem)
-        else:
-            logger.info("The web server takes reports again")
-        self.delivery_problem = problem
-        self._on_problem()
+        if problem != self.delivery_problem:
+            _log(logging.WARNING, problem, "Reports wait, since the web server does not take them", "sent")
+            self.delivery_problem = problem
+            self._on_problem()
 
     def wake(self) -> None:
         """Retry now, since the web is reachable again."""
@@ -136,3 +132,10 @@ class Outbox:
                 await self._wake_up.wait()
         except TimeoutError:
             return
+
+
+def _log(level: int, problem: str, trouble: str, done: str) -> None:
+    if problem:
+        logger.log(level, "%s: %s", trouble, problem)
+    else:
+        logger.info("Reports can be %s again", done)

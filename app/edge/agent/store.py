@@ -11,6 +11,7 @@ from typing import Any
 
 from app.edge.agent.database import AgentDatabase
 from app.edge.agent.report_store import ReportStore
+from app.edge.agent.sink_queue import SinkQueue
 from app.nodes.model import Operation, Order, WorkerState, WorkKey
 
 _OF_KEY = "kind = ? AND uid = ? AND part = ?"
@@ -50,6 +51,7 @@ class AgentStore:
     Attributes:
         was_damaged: the file could not be read and was moved aside; its contents are lost.
         reports: to the web.
+        sinks: what waits for those to which this node delivers itself.
     """
 
     def __init__(self, file: Path, node: str) -> None:
@@ -58,6 +60,7 @@ class AgentStore:
         self._db = self._database.connection
         self.was_damaged = self._database.was_damaged
         self.reports = ReportStore(self._database)
+        self.sinks = SinkQueue(self._database)
 
     def close(self) -> None:
         self._database.close()

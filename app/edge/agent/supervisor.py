@@ -14,6 +14,7 @@ from app.edge.agent.health import HealthProbe
 from app.edge.agent.worker import Worker
 from app.nodes.cameras import CAMERAS
 from app.nodes.model import Operation, Order, WorkerReport, WorkKey
+from app.results.model.sink import NODE_SINKS
 
 LOOK_AT_LOGS_S = 10.0
 TIDY_S = 0.5
@@ -36,7 +37,7 @@ class WorkerSupervisor:
     def start(self) -> None:
         """Starts all stored orders; processes that still run are adopted."""
         for order in self._context.store.orders():
-            if order.key.kind != CAMERAS:
+            if order.key.kind not in (CAMERAS, NODE_SINKS):
                 self.apply(order)
         self._tidy_soon()
 

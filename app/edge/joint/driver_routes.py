@@ -22,7 +22,7 @@ from app.joint_inference.model.tally import Sample
 from app.kit.errors import BadRequest, NotFound
 from app.kit.text.json_form import FormError, JsonForm
 from app.kit.text.json_values import JsonObject
-from app.kit.text.untrusted_json import UnreadableJson, read_json
+from app.kit.text.untrusted_json import UnreadableJson, read_json, read_object
 from app.kit.web.multipart import parts_in
 from app.kit.web.request_body import read_whole_body
 from app.nodes.model import Operation, Order, WorkerReport, WorkKey
@@ -145,7 +145,8 @@ class DriverEndpoints:
     async def rows(self, request: Request) -> Response:
         """Forwards rows of answers unchanged. The query names their service as for a sample."""
         body = await read_whole_body(request, MAX_ROWS_BYTES, "Rows")
-        self.agent.send(self._path(self._find_named(request), "rows"), body, "application/json")
+        order = self._find_named(request)
+        self.agent.send(self._path(order, "rows"), body, "application/json", rows_of=order.key.uid)
         return JSONResponse(OK)
 
     def _path(self, order: Order, what: str) -> str:
@@ -278,9 +279,6 @@ def _check_agreement(metadata: Any, what: str, path: str) -> None:
 
 def _read_object(body: bytes) -> JsonObject:
     try:
-        resource = read_json(body)
+        return read_object(body)
     except UnreadableJson:
-        raise BadRequest("The body is not JSON.") from None
-    if not isinstance(resource, dict):
-        raise BadRequest("The body must be an object, the service as the Kubernetes API has it.")
-    return resource
+        raise BadRequest("The body must be a JSON object, the service as the Kubernetes API has it.") from None

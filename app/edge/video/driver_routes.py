@@ -98,8 +98,8 @@ class JobEndpoints:
         return JSONResponse(OK)
 
     async def sync_job_result(self, request: Request) -> Response:
-        body, _ = await self._of_job(request)
-        self.agent.send("/node/sync_job_result", body, JSON)
+        body, uid = await self._of_job(request)
+        self.agent.send("/node/sync_job_result", body, JSON, rows_of=uid)
         return JSONResponse(OK)
 
     async def picture(self, request: Request) -> Response:

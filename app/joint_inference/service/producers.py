@@ -27,6 +27,7 @@ def producer_of_service(service: Service) -> Producer:
         f"service:{service.uid}",
         {"service": name, "node": edge.place, "model": edge.model},
         is_over=service.deleted_at is not None,
+        is_fleet=bool(edge.selector),
     )
 
 

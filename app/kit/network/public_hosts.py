@@ -23,6 +23,7 @@ EMBEDDING = (ipaddress.IPv6Network("64:ff9b::/96"), ipaddress.IPv6Network("::/96
 LOCAL_TRANSLATION = ipaddress.IPv6Network("64:ff9b:1::/48")
 """The translated IPv4 address is known only to the site's own translator (RFC 8215)."""
 SCHEMES = {"http": 80, "https": 443}
+NOT_PUBLIC = "is an address of this machine or of its private network."
 
 
 class BadUrl(BadInput, code="BAD_URL"):
@@ -155,7 +156,7 @@ def _require_public(host: str, addresses: Sequence[Address], allowed: Sequence[N
         if is_public(address, allowed):
             return address
     raise AddressRefused(
-        f"{host} is an address of this machine or of its private network.",
+        f"{host} {NOT_PUBLIC}",
         hint="Messages are sent to public addresses only. The operator can allow networks of the installation's own "
         "with MODELMILL_NOTIFICATION_NETWORKS.",
     )

@@ -77,6 +77,7 @@ class Message(BaseMessage):
     KEEP_EVENT_CLIPS = "keep_event_clips", Queue.VIDEO
     FORGET_OLD_VIDEO = "forget_old_video", Queue.VIDEO
     FORGET_OLD_ROWS = "forget_old_rows", Queue.VIDEO
+    ORDER_SINKS = "order_sinks", Queue.VIDEO
     PLAN_VIDEO = "plan_video", Queue.VIDEO_PLANS
 
     JOB_ENDED = "job_ended", Queue.NOTIFICATIONS

@@ -33,7 +33,7 @@ class NodeListeners:
     """The listeners for changes of nodes.
 
     Attributes:
-        standing: kinds of orders that every node is given, and that do not keep it from being removed.
+        standing: kinds of orders that do not keep a node from being removed.
     """
 
     changed: Sequence[OnChange] = ()

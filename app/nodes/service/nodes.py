@@ -181,8 +181,8 @@ class Nodes:
 
     # reports
     def report(self, name: str, report: NodeReport, *, address: str, version: str, now: datetime) -> None:
-        """Stores a heartbeat. Listeners are called with changed workers, for changed offers, and with all work of a
-        node that was offline, or that can store something no more, or again.
+        """Stores a heartbeat. Listeners are called with changed workers, for changed offers or sinks, and with all
+        work of a node that was offline, or that can store something no more, or again.
 
         Args:
             name: the name of the node.
@@ -205,7 +205,8 @@ class Nodes:
                 if is_other
                 else node.workers_changed_since(former)
             )
-        if is_other or keys or former.report.offers != node.report.offers:
+        is_other |= (former.report.offers, former.report.sinks) != (node.report.offers, node.report.sinks)
+        if is_other or keys:
             self.listeners.tell_changed(node, keys)
 
     def look_for_changes(self, now: datetime) -> bool:

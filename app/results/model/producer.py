@@ -33,3 +33,7 @@ class Producer:
     """True if its drawn picture is recorded, so that there are clips of its events."""
     is_over: bool = False
     """True if it has ended."""
+    is_fleet: bool = False
+    """True if its rows name their node."""
+    by_pts: bool = False
+    """True if the time of its rules is that in the source, if a row has one, and not that of the node's clock."""

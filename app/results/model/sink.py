@@ -1,29 +1,40 @@
 """The destinations of a producer's rows or events besides the database, and their envelope. Pure.
 
-Everything to deliver is in the database already, under increasing numbers: a sink is a cursor over it. So an
-unavailable sink costs nothing except its backlog, which is as long as rows are kept.
+What the web server delivers is in its database already, under increasing numbers: such a sink is a cursor over it. So
+an unavailable sink costs nothing except its backlog, which is as long as rows are kept. What a node delivers waits in a
+queue on the node's disk.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 from urllib.parse import unquote
 
 from app.kit.backoff import GrowingPause
+from app.kit.clock import to_text
+from app.kit.text.json_form import JsonDocument
 from app.kit.text.json_values import JsonObject
 from app.results.model.event import RuleEvent
 from app.results.model.frame_result import FrameRecord
 from app.results.model.producer import Producer
+from app.results.model.rule import RuleSet
 
 PAUSE = GrowingPause(2.0, 300.0)
 """Pauses between two tries, in seconds."""
 PASSWORD = re.compile(r"(?<=://)([^:/?#]*):[^/?#]*@")
+PARCELS = 200
+"""Rows or events in a try, at most: each failed attempt halves the number for the next, because a receiver may not take
+so many at once."""
 STUCK_TRIES = 9
 """Failed tries in a row after which a sink counts as stuck: eight and a half minutes."""
+NODE_SINKS, PART = "nodesinks", "all"
+"""Kind and part of the order of a node that delivers."""
 MOST_SINKS = 5
 """For one producer."""
 
@@ -100,8 +111,43 @@ class SinkContent(StrEnum):
     """Events of its rules."""
 
 
+class SentBy(StrEnum):
+    SERVER = "server"
+    """The web server, when the rows have reached it."""
+    NODE = "node"
+    """Each node its own rows, also while the web server is away."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SinkProgress(JsonDocument):
+    """How far the delivery to a sink is."""
+
+    delivered: int = 0
+    """How many were delivered."""
+    delivered_at: str | None = None
+    """When the last delivery was."""
+    tries: int = 0
+    """Failed tries since then."""
+    due_at: str = ""
+    """Not tried before this time."""
+    problem: str = ""
+    """Why the last try failed; empty if it did not."""
+    skipped: int = 0
+    """How many were left out because each alone was too large for the receiver."""
+    skip_reason: str = ""
+    """Which one was left out last, and why."""
+    lost: int = 0
+    """How many a node has dropped, because too many waited on its disk."""
+    queued: int = 0
+    """How many wait; of what a server delivers, at most MOST_COUNTED, and only where they are counted."""
+    test_id: str = ""
+    """Of the newest test that a node has sent, or is to send."""
+    test_problem: str = ""
+    """Why it was not accepted; empty: it was."""
+
+
 @dataclass(frozen=True)
-class Sink:
+class Sink(SinkProgress):
     """A destination, and the position of its delivery."""
 
     sink_id: str
@@ -117,20 +163,65 @@ class Sink:
     created_at: str
     cursor: int
     """Number of the last delivered one: n_loop of a row, event_id of an event."""
-    delivered: int = 0
-    """How many were delivered."""
-    delivered_at: str | None = None
-    """When the last delivery was."""
-    tries: int = 0
-    """Failed tries since then."""
-    due_at: str = ""
-    """Not tried before this time."""
-    problem: str = ""
-    """Why the last try failed; empty if it did not."""
-    skipped: int = 0
-    """How many were left out because each alone was too large for the receiver."""
-    skip_reason: str = ""
-    """Which one was left out last, and why."""
+    sent_by: SentBy = SentBy.SERVER
+    sent_from: str = ""
+    """The node that delivers; empty: a server does, or it is not known."""
+    by_node: Mapping[str, SinkProgress] = field(default_factory=dict)
+    """What the nodes have reported that deliver to it."""
+
+    @property
+    def client_id(self) -> str:
+        """Tells what delivers from others that deliver to the same receiver."""
+        return "-".join(filter(None, (self.sink_id, self.sent_from)))
+
+    @property
+    def with_progress(self) -> Sink:
+        """The sink with the sums of its nodes, and with the trouble of the one that has failed most often."""
+        if not self.by_node:
+            return self
+        reports, summed = self.by_node.values(), ("delivered", "skipped", "lost", "queued")
+        sums: JsonObject = {name: sum(getattr(one, name) for one in reports) for name in summed}
+        sums["delivered_at"] = max((one.delivered_at for one in reports if one.delivered_at), default=None)
+        sums["skip_reason"] = next((one.skip_reason for one in reports if one.skip_reason), "")
+        node, worst = max(self.by_node.items(), key=lambda item: item[1].tries)
+        problem = f"node {node}: {worst.problem}" if worst.problem and len(reports) > 1 else worst.problem
+        return replace(self, **sums, tries=worst.tries, due_at=worst.due_at, problem=problem)
+
+    @property
+    def parcels(self) -> int:
+        """How many rows or events the next try sends, at most."""
+        return max(1, PARCELS >> self.tries)
+
+    def changes_after(self, deliveries: Sequence[Delivery], problem: str, moment: datetime) -> JsonObject:
+        """Returns the fields that change with a try. problem: why they were not accepted; empty: they were."""
+        if problem:
+            due_at = to_text(moment + timedelta(seconds=PAUSE.of_try(self.tries)))
+            return {"tries": self.tries + 1, "due_at": due_at, "problem": problem[:500]}
+        done: JsonObject = {"cursor": deliveries[-1].number, "delivered": self.delivered + len(deliveries)}
+        return {**done, "delivered_at": to_text(moment), "tries": 0, "problem": ""}
+
+    def changes_of_too_large(self, deliveries: Sequence[Delivery], problem: str) -> JsonObject:
+        """As `changes_after`, if the receiver never takes so much at once: fewer are sent without a pause. One that is
+        too large alone is left out, so that later ones follow. The next is tried alone, too: a receiver that takes none
+        of them is not asked again for each size."""
+        if len(deliveries) > 1:
+            tries = max(self.tries + 1, PARCELS.bit_length() - len(deliveries).bit_length() + 1)
+            return {"tries": tries, "problem": problem[:500]}
+        (delivery,) = deliveries
+        length = len(json.dumps(delivery.envelope))
+        reason = f"{delivery.envelope['id']}, {length} bytes: {problem}"[:500]
+        tries = max(self.tries, PARCELS.bit_length() - 1)
+        left_out = {"cursor": delivery.number, "skipped": self.skipped + 1, "skip_reason": reason}
+        return {**left_out, "tries": tries, "problem": ""}
+
+    @property
+    def shown_queue(self) -> str:
+        return format_backlog(self.queued)
+
+    @property
+    def word(self) -> str:
+        """idle: nothing waits; delivering; failing: the last try was in vain."""
+        return "failing" if self.problem else "delivering" if self.queued else "idle"
 
     @property
     def shown_address(self) -> str:
@@ -142,6 +233,17 @@ class Sink:
         """A sentence for its user if it is stuck; otherwise empty."""
         is_stuck = self.problem and self.tries >= STUCK_TRIES
         return f"The sink {self.shown_address!r} accepts nothing: {self.problem}." if is_stuck else ""
+
+
+@dataclass(frozen=True)
+class SinkOrder(JsonDocument):
+    """All that a node is ordered to deliver for one producer."""
+
+    producer: Producer
+    sinks: tuple[Sink, ...]
+    rules: RuleSet
+    is_paused: bool = False
+    """Everything waits: the producer's user is disabled."""
 
 
 @dataclass(frozen=True)
@@ -166,17 +268,20 @@ def stream_of(path: str) -> tuple[int, str]:
     return int(database), name
 
 
-def row_delivery(producer: Producer, record: FrameRecord) -> Delivery:
+def row_delivery(producer: Producer, record: FrameRecord, key: object = None) -> Delivery:
+    """key: tells the row from others of its producer; None: its number does."""
     row = record.row
     objects = [
         {"label": one.label, "score": one.score, "bbox": list(one.box), **one.details()} for one in record.objects
     ]
     facts = {name: row[name] for name in FURTHER_KEYS if name in row}
     data = {"frame": record.n_loop, **facts, "counts": record.counts, "objects": objects}
-    return Delivery(record.n_loop, _build_envelope(producer, "row", f"row/{record.n_loop}", record.at, data))
+    id_ = f"row/{record.n_loop if key is None else key}"
+    return Delivery(record.n_loop, _build_envelope(producer, "row", id_, record.at, data))
 
 
-def event_delivery(producer: Producer, event: RuleEvent) -> Delivery:
+def event_delivery(producer: Producer, event: RuleEvent, key: object = None) -> Delivery:
+    """key: tells the event from others of its producer; None: its number does."""
     origin = {name: value for name, value in (("node", event.node), ("source", event.source)) if value}
     data = {
         **origin,
@@ -186,7 +291,8 @@ def event_delivery(producer: Producer, event: RuleEvent) -> Delivery:
         "text": event.text,
         "objects": list(event.objects),
     }
-    return Delivery(event.event_id, _build_envelope(producer, "event", f"event/{event.event_id}", event.at, data))
+    id_ = f"event/{event.event_id if key is None else key}"
+    return Delivery(event.event_id, _build_envelope(producer, "event", id_, event.at, data))
 
 
 def test_delivery(producer: Producer, id_: str, at: str) -> Delivery:

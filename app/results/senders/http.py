@@ -34,7 +34,7 @@ class HttpSender(NetworkSender):
         from standardwebhooks.webhooks import Webhook  # imported only when something is sent
 
         body, moment = json.dumps([delivery.envelope for delivery in deliveries]), now()
-        message_id = f"{sink.sink_id}_{deliveries[0].number}_{deliveries[-1].number}"
+        message_id = f"{sink.client_id}_{deliveries[0].number}_{deliveries[-1].number}"
         headers = {
             "Content-Type": BATCH,
             "webhook-id": message_id,

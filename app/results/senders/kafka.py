@@ -71,7 +71,7 @@ class KafkaSender(NetworkSender):
 
         logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # what goes wrong is shown with the sink
         _adapt_library()
-        attempt = _Attempt(KafkaAddress.parse(sink.address), f"modelmill-{sink.sink_id}", self.try_s)
+        attempt = _Attempt(KafkaAddress.parse(sink.address), f"modelmill-{sink.client_id}", self.try_s)
         with asyncio.Runner(loop_factory=partial(CheckedLoop, self.networks)) as runner:
             loop = runner.get_loop()
             assert isinstance(loop, CheckedLoop)

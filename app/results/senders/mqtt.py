@@ -61,7 +61,7 @@ class MqttSender(NetworkSender):
         try:
             server = server_of(sink, self.networks)
             messages = self.messages(sink, unquote(server.parts.path.strip("/")), deliveries)
-            return _Delivery(server, sink.sink_id, self.try_s).carry_out(messages)
+            return _Delivery(server, sink.client_id, self.try_s).carry_out(messages)
         except NotSent as error:
             return str(error)
         except (OSError, ValueError) as error:

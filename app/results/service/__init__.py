@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from app.results.service.results import ResultPage, Results
 from app.results.service.rules import ProducerRules, RuleEventPage, Rules
-from app.results.service.sinks import Sinks, SinkState
+from app.results.service.sinks import Sinks
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import datetime, timedelta
-from itertools import groupby
+from functools import partial
 
 from sqlalchemy import Connection
 
@@ -17,7 +17,7 @@ from app.results.model.event import RuleEvent
 from app.results.model.frame_result import FrameRecord
 from app.results.model.producer import Producer
 from app.results.model.rule import RuleSet, check_rules
-from app.results.model.rule_evaluation import Size, evaluate
+from app.results.model.rule_evaluation import Size, evaluate_origins
 from app.results.service.event_media import EventMedia, media_key
 from app.results.service.producers import ByKind, find_producer
 from app.results.store import RuleEventFilter
@@ -63,6 +63,7 @@ class Rules:
     Args:
         media: pictures and clips of events.
         announce: tells open pages of a change, by the producer's kind: uid.
+        on_change: called after the rules of a producer, by its uid, have changed.
         keep_days: how long events are kept.
         most_per_producer: events of a producer; the oldest are deleted.
     """
@@ -74,6 +75,7 @@ class Rules:
     announce: Mapping[str, Callable[[str], None]]
     keep_days: int
     most_per_producer: int
+    on_change: Callable[[str], None] = lambda _: None
 
     def get(self, producer: Producer) -> ProducerRules:
         with self.database.read() as conn:
@@ -103,6 +105,7 @@ class Rules:
             store.put_rules(conn, uid, rule_set)
             problem = _find_problem(conn, uid)
         self.announce[producer.kind](uid)
+        self.on_change(uid)
         return ProducerRules(rule_set, problem)
 
     def take(
@@ -112,7 +115,6 @@ class Rules:
         records: Sequence[FrameRecord],
         *,
         size: Size | None = None,
-        by_pts: bool = False,
         now: datetime,
     ) -> TakenRows:
         """Stores new rows, whose objects are followed, and evaluates them, in a transaction that has locked the
@@ -121,15 +123,14 @@ class Rules:
         Args:
             records: oldest first; none: nothing is read.
             size: of the source, for rows without their own; None: unknown.
-            by_pts: see evaluate.
         """
         if not records:
             return TakenRows([], 0)
         rule_set = store.get_rules(conn, producer.uid) or RuleSet()
         events, stored = list[RuleEvent](), list[FrameRecord]()
-        for origin, group in groupby(sorted(records, key=_get_origin), _get_origin):
-            state = store.rule_state_of(conn, producer.uid, origin)
-            evaluation = evaluate(rule_set.of(*origin), state, group, size=size, by_pts=by_pts)
+        state_of = partial(store.rule_state_of, conn, producer.uid)
+        evaluations = evaluate_origins(rule_set, state_of, records, size=size, by_pts=producer.by_pts)
+        for origin, evaluation in evaluations.items():
             store.put_rule_state(conn, producer.uid, origin, evaluation.state)
             events += evaluation.events
             stored += evaluation.records
@@ -223,10 +224,6 @@ class Rules:
             if producer is not None:  # what was stored of one that is gone went with it
                 self.media.forget(producer.kind, uid, event_id)
         return len(gone)
-
-
-def _get_origin(record: FrameRecord) -> tuple[str, str]:
-    return record.origin
 
 
 def _find_problem(conn: Connection, uid: str) -> str:

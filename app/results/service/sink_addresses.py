@@ -6,13 +6,14 @@ from collections.abc import Callable, Sequence
 from urllib.parse import unquote, urlsplit
 
 from app.kit.errors import ModelmillError
-from app.kit.network.addresses import Network
+from app.kit.network.addresses import Network, read_networks
 from app.kit.network.public_hosts import check_url, require_public_host
 from app.results.errors import BadSink
 from app.results.model.kafka_address import KafkaAddress
 from app.results.model.sink import SCHEMES, SinkKind
 from app.results.senders.kafka import require_kafka
 
+ANY_NETWORK = read_networks("0.0.0.0/0 ::/0")
 MOST_CHARACTERS = 1000
 ANY_HINT = (
     "An address begins with https://, http://, mqtts://, mqtt://, redis://, kafkas:// or kafka://, or it is a folder "

@@ -1,13 +1,12 @@
 """Additional destinations for the rows and events of producers: configured by users, delivered in order, at least once.
 
-A sink is a cursor over the database. Accepted entries advance the cursor; others are retried with growing delays, as
-long as they are stored. Only an entry that is too large for the receiver even alone is left out, counted and shown. The
-producer is not involved.
+A sink is a cursor over the database, unless nodes deliver to it. Accepted entries advance the cursor;
+others are retried with growing delays, as long as they are stored. Only an entry that is too large for the receiver
+even alone is left out, counted and shown. The producer is not involved.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 import threading
 import uuid
@@ -15,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, Protocol
+from typing import Any
 
 from sqlalchemy import Connection
 
@@ -26,32 +25,29 @@ from app.kit.network.addresses import Network
 from app.kit.network.checked_post import new_signing_secret
 from app.kit.sql import Database
 from app.results import store
-from app.results.errors import SinkNotFound, TooManySinks, TooManySinkTests
+from app.results.errors import BadSink, SinkNotFound, TooManySinks, TooManySinkTests
 from app.results.model.frame_result import ResultFilter
 from app.results.model.producer import Producer
 from app.results.model.sink import (
     MOST_SINKS,
     PAUSE,
     Delivery,
+    SentBy,
     Sink,
     SinkContent,
     SinkKind,
     TooLarge,
     event_delivery,
-    format_backlog,
     row_delivery,
     test_delivery,
 )
+from app.results.senders import SinkSender, try_to_send
 from app.results.service.producers import ByKind, find_producer
-from app.results.service.sink_addresses import check_address
+from app.results.service.sink_addresses import ANY_NETWORK, check_address
 from app.results.store import RuleEventFilter
 
-TRY_S = 15.0
 LEASE_S = 120.0
 """Longer than the tries of a turn take."""
-PARCELS = 200
-"""Rows or events in a try, at most: each failed attempt halves the number for the next, because a receiver may not take
-so many at once."""
 TRIES = 5
 """Of a sink in a turn; then others have theirs."""
 SINKS = 8
@@ -63,37 +59,6 @@ TESTS_AT_ONCE = 4
 logger = logging.getLogger(__name__)
 
 
-class SinkSender(Protocol):
-    """What delivers to one kind of sink."""
-
-    def send(self, sink: Sink, deliveries: Sequence[Delivery]) -> str:
-        """Tries once. Returns why they were not taken; empty: all of them were.
-
-        Raises:
-            TooLarge: The receiver never takes so much at once.
-        """
-
-
-@dataclass(frozen=True)
-class SinkState:
-    """A sink, and how far behind it is."""
-
-    sink: Sink
-    backlog: int
-    """How many rows or events wait; at most MOST_COUNTED."""
-
-    @property
-    def shown_backlog(self) -> str:
-        return format_backlog(self.backlog)
-
-    @property
-    def word(self) -> str:
-        """idle: nothing waits; delivering; failing: the last try was in vain."""
-        if self.sink.problem:
-            return "failing"
-        return "delivering" if self.backlog else "idle"
-
-
 @dataclass(eq=False)
 class Sinks:
     """Whoever asks has looked the producer up for the user.
@@ -102,6 +67,8 @@ class Sinks:
         kinds: The producers of each kind.
         senders: How each kind is delivered to.
         networks: Private networks that may be sent to.
+        order_nodes: Has nodes deliver for the producer with this uid, as far as it has such sinks.
+        test_at_nodes: Has nodes send a test with this id. Returns why it was not accepted; empty: it was.
         check_folder: Refuses a path that is not a writable folder of a home.
         enabled_of: Those of these users who are enabled; what the others have seen waits.
     """
@@ -111,30 +78,49 @@ class Sinks:
     senders: Mapping[SinkKind, SinkSender]
     networks: Sequence[Network]
     _: KW_ONLY
+    order_nodes: Callable[[str], None]
+    test_at_nodes: Callable[[Sink, str], str]
     check_folder: Callable[[str], None]
     enabled_of: EnabledOf
 
     def __post_init__(self) -> None:
         self._room_for_tests = threading.BoundedSemaphore(TESTS_AT_ONCE)
 
-    def of(self, producer: Producer) -> list[SinkState]:
+    def of(self, producer: Producer) -> list[Sink]:
         """Oldest first."""
         with self.database.read() as conn:
-            return [SinkState(sink, store.backlog_of(conn, sink)) for sink in store.sinks_of(conn, producer.uid)]
+            return [replace(sink, queued=store.backlog_of(conn, sink)) for sink in store.sinks_of(conn, producer.uid)]
 
-    def add(self, producer: Producer, kind: SinkKind, content: SinkContent, address: str, *, now: datetime) -> Sink:
+    def add(
+        self,
+        producer: Producer,
+        kind: SinkKind,
+        content: SinkContent,
+        address: str,
+        *,
+        sent_by: SentBy = SentBy.SERVER,
+        now: datetime,
+    ) -> Sink:
         """Send a producer's rows or events somewhere, from what comes next on.
 
         Args:
             content: rows, or events of its rules.
             address: a URL, or a folder for a file.
+            sent_by: who delivers. Which private networks a node may send to is for the node to say, when it does.
 
         Raises:
             BadUrl, BadSink, AddressRefused: Nothing can be sent to this address.
             TooManySinks: The producer has as many as it may.
             NotFound, Conflict: The producer is gone meanwhile, or makes nothing any more.
         """
-        address = check_address(kind, address, self.networks, self.check_folder)
+        is_at_nodes = sent_by is SentBy.NODE
+        if is_at_nodes and kind is SinkKind.FILE:
+            raise BadSink(
+                "A node writes no files into a data home.",
+                hint="Let the web server deliver, or give another address.",
+            )
+        networks = ANY_NETWORK if is_at_nodes else self.networks
+        address = check_address(kind, address, networks, self.check_folder)
         secret = new_signing_secret()
         at = to_text(now)
         uid = producer.uid
@@ -153,8 +139,11 @@ class Sinks:
                 at,
                 newest(conn, uid),
                 due_at=at,
+                sent_by=sent_by,
             )
             store.add_sink(conn, sink)
+        if is_at_nodes:
+            self.order_nodes(uid)
         return sink
 
     def remove(self, producer: Producer, sink_id: str) -> None:
@@ -162,6 +151,7 @@ class Sinks:
         with self.database.write() as conn:
             if not store.remove_sink(conn, producer.uid, sink_id):
                 raise _make_not_found(producer, sink_id)
+        self.order_nodes(producer.uid)
 
     def test(self, producer: Producer, sink_id: str, *, now: datetime) -> str:
         """Sends it a message that says nothing but that it arrives, now and once; what waits for it goes on waiting.
@@ -183,8 +173,11 @@ class Sinks:
             raise _make_not_found(producer, sink_id)
         if not self._room_for_tests.acquire(blocking=False):
             raise TooManySinkTests(f"{TESTS_AT_ONCE} sinks are being tested just now.", hint="Try again in a moment.")
+        id_ = uuid.uuid4().hex
         try:
-            return self._send(sink, [test_delivery(producer, uuid.uuid4().hex, to_text(now))])
+            if sink.sent_by is SentBy.NODE:
+                return self.test_at_nodes(sink, id_)
+            return try_to_send(self.senders, sink, [test_delivery(producer, id_, to_text(now))])
         except TooLarge as error:
             return str(error)
         finally:
@@ -213,62 +206,23 @@ class Sinks:
                     break
                 pause_s = 0.0
                 try:
-                    problem = self._send(sink, deliveries) if self.enabled_of([owner]) else "its user is disabled"
+                    is_enabled = bool(self.enabled_of([owner]))
+                    problem = try_to_send(self.senders, sink, deliveries) if is_enabled else "its user is disabled"
                 except TooLarge as error:
-                    sink = self._halve_or_skip(sink, deliveries, str(error))
+                    sink = self._record_change(sink, **sink.changes_of_too_large(deliveries, str(error)))
                     continue
-                sink = self._record_outcome(sink, deliveries, problem, now())
+                sink = self._record_change(sink, **sink.changes_after(deliveries, problem, now()))
                 if problem:
                     return
             self._record_change(sink, due_at=to_text(now() + timedelta(seconds=pause_s)))
         except ModelmillError as error:  # its lease ends, and it is tried again
             logger.warning("How a sink of %s does is not noted: %s", sink.uid, error.message)
 
-    def _send(self, sink: Sink, deliveries: Sequence[Delivery]) -> str:
-        try:
-            return self.senders[sink.kind].send(sink, deliveries)
-        except TooLarge:
-            raise
-        except Exception as error:  # one sink's fault must not keep the others
-            logger.exception("Nothing was sent to a sink of %s", sink.uid)
-            return f"a fault of this service: {type(error).__name__}"
-
     def _waiting(self, sink: Sink) -> tuple[str, list[Delivery]]:
         """Whose it is, and what is to be delivered."""
         with self.database.read() as conn:
             producer = find_producer(conn, self.kinds, sink.uid)
             return ("", []) if producer is None else (producer.owner, _load_deliveries(conn, producer, sink))
-
-    def _record_outcome(self, sink: Sink, deliveries: Sequence[Delivery], problem: str, moment: datetime) -> Sink:
-        at = to_text(moment)
-        if problem:
-            due_at = to_text(moment + timedelta(seconds=PAUSE.of_try(sink.tries)))
-            return self._record_change(sink, tries=sink.tries + 1, due_at=due_at, problem=problem[:500])
-        return self._record_change(
-            sink,
-            cursor=deliveries[-1].number,
-            delivered=sink.delivered + len(deliveries),
-            delivered_at=at,
-            tries=0,
-            problem="",
-        )
-
-    def _halve_or_skip(self, sink: Sink, deliveries: Sequence[Delivery], problem: str) -> Sink:
-        """Sends fewer at once without a pause; leaves out one that is too large alone, so that later ones follow. The
-        next is tried alone, too: a receiver that takes none of them is not asked again for each size."""
-        if len(deliveries) > 1:
-            tries = max(sink.tries + 1, PARCELS.bit_length() - len(deliveries).bit_length() + 1)
-            return self._record_change(sink, tries=tries, problem=problem[:500])
-        (delivery,) = deliveries
-        length = len(json.dumps(delivery.envelope))
-        return self._record_change(
-            sink,
-            cursor=delivery.number,
-            tries=max(sink.tries, PARCELS.bit_length() - 1),
-            problem="",
-            skipped=sink.skipped + 1,
-            skip_reason=f"{delivery.envelope['id']}, {length} bytes: {problem}"[:500],
-        )
 
     def _record_change(self, sink: Sink, **values: Any) -> Sink:
         with self.database.write() as conn:
@@ -281,11 +235,10 @@ def _make_not_found(producer: Producer, sink_id: str) -> SinkNotFound:
 
 
 def _load_deliveries(conn: Connection, producer: Producer, sink: Sink) -> list[Delivery]:
-    limit = max(1, PARCELS >> sink.tries)
     if sink.content is SinkContent.ROWS:
-        rows = store.rows_of(conn, producer.uid, ResultFilter(), after=sink.cursor, limit=limit)
+        rows = store.rows_of(conn, producer.uid, ResultFilter(), after=sink.cursor, limit=sink.parcels)
         return [row_delivery(producer, row) for row in rows]
     events = store.rule_events_of(
-        conn, producer.uid, RuleEventFilter(), cursor=sink.cursor, newest_first=False, limit=limit
+        conn, producer.uid, RuleEventFilter(), cursor=sink.cursor, newest_first=False, limit=sink.parcels
     )
     return [event_delivery(producer, event) for event in events]

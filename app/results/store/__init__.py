@@ -27,9 +27,11 @@ from app.results.store.sinks import (
     has_sinks,
     last_event_id,
     lease_sinks,
+    put_progress,
     remove_sink,
     sink_trouble,
     sinks_of,
+    uids_of_node_sinks,
 )
 from app.results.store.tables import rows, rule_events, rule_states, rules, sinks
 

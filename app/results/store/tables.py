@@ -71,5 +71,8 @@ sinks = sa.Table(
     sa.Column("problem", sa.Text, nullable=False),
     sa.Column("skipped", sa.Integer, nullable=False, server_default="0"),
     sa.Column("skip_reason", sa.Text, nullable=False, server_default=""),
+    sa.Column("sent_by", sa.String(16), nullable=False, server_default="server"),
+    sa.Column("test_id", sa.String(32), nullable=False, server_default=""),
+    sa.Column("by_node", sa.Text, nullable=False, server_default="{}"),
 )
 """See Sink. An address may hold a password."""

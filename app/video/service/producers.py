@@ -27,6 +27,7 @@ def producer_of_job(job: VideoJob) -> Producer:
         {"job": job.uid, "node": job.node, "video_id": job.video_id},
         is_recorded=job.dag.recording is not None,
         is_over=job.state is JobState.DONE,
+        by_pts=not job.realtime,
     )
 
 

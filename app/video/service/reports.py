@@ -124,7 +124,7 @@ class Reports:
         )
         records = [FrameRecord(row["n_loop"], moment_of(row, now), row) for row in added]
         size = size_in(job.generator_output)
-        taken = self.rules.take(conn, producer_of_job(job), records, size=size, by_pts=not job.realtime, now=now)
+        taken = self.rules.take(conn, producer_of_job(job), records, size=size, now=now)
         columns: dict[str, Any] = {"report_seq": report.seq, "reported_at": at}
         if added:
             rows = [record.row for record in taken.records]

@@ -16,6 +16,7 @@ from app.kit.clock import now as clock
 from app.kit.clock import to_text
 from app.nodes.model import NodeReport, Operation, Order, Side, WorkerReport, WorkerState, WorkKey
 from app.results.model.producer import Producer
+from app.results.model.sink import NODE_SINKS, SinkProgress
 from app.results.service import Rules
 from app.video.model.job import JOBS, SERVICES, VideoJob
 from app.video.model.kinds import StageSpec
@@ -71,6 +72,7 @@ class Env:
         self.detail: dict[str, dict[str, Any]] = {name: {} for name in NODES}
         self.states: dict[WorkKey, WorkerState] = {}
         self.report_problem = self.delivery_problem = ""
+        self.sinks: Mapping[str, SinkProgress] = {}
         self.videos: Mapping[str, Mapping[str, str]] = VIDEOS
         for name, side in NODES.items():
             container.nodes.register(name, side, now=self.now)
@@ -162,7 +164,7 @@ class Env:
             nodes.acknowledge(name, [order.seq])
         offer = {"address": f"{ADDRESS[name]}:{AGENT_PORT}", "videos": self.videos, "media_server": self.media_server}
         offers = {JOBS: offer} if name == "edge0" else {}
-        workers = tuple(self._worker(name, order) for order in known.values())
+        workers = tuple(self._worker(name, order) for order in known.values() if order.key.kind != NODE_SINKS)
         report = NodeReport(
             cpu=0.25,
             worker_cpu={"videojobs": 0.1, "videoservices": 0.05, "jointinferenceservices": 0.07},
@@ -173,6 +175,7 @@ class Env:
             workers=workers,
             report_problem=self.report_problem,
             delivery_problem=self.delivery_problem,
+            sinks=self.sinks if name == "edge0" else {},
         )
         nodes.report(name, report, address=ADDRESS[name], version="1", now=self.now)
 

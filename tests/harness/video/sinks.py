@@ -10,8 +10,7 @@ from typing import Any
 
 from app.results import store
 from app.results.model.producer import Producer
-from app.results.model.sink import Sink, SinkContent, SinkKind
-from app.results.service import SinkState
+from app.results.model.sink import SentBy, Sink, SinkContent, SinkKind
 from app.video.service.producers import producer_of_job
 from tests.harness.http_server import respond, served
 from tests.harness.video.nodes import USER, Env
@@ -66,8 +65,16 @@ def take_large(env: Env, uid: str, n: int, boxes: int) -> None:
     env.later(60)
 
 
-def add(env: Env, uid: str, kind: SinkKind, address: str, content: SinkContent = SinkContent.ROWS) -> Sink:
-    return env.container.results.sinks.add(producer_in(env, uid), kind, content, address, now=env.now)
+def add(
+    env: Env,
+    uid: str,
+    kind: SinkKind,
+    address: str,
+    content: SinkContent = SinkContent.ROWS,
+    sent_by: SentBy = SentBy.SERVER,
+) -> Sink:
+    sinks = env.container.results.sinks
+    return sinks.add(producer_in(env, uid), kind, content, address, sent_by=sent_by, now=env.now)
 
 
 def due(env: Env, uid: str) -> None:
@@ -82,10 +89,10 @@ def deliver(env: Env, uid: str) -> None:
     env.container.results.sinks.deliver_due()
 
 
-def sinks_of(env: Env, uid: str) -> list[SinkState]:
+def sinks_of(env: Env, uid: str) -> list[Sink]:
     return env.container.results.sinks.of(producer_in(env, uid))
 
 
 def state(env: Env, uid: str) -> tuple[str, int, int, str]:
     (one,) = sinks_of(env, uid)
-    return one.word, one.sink.delivered, one.backlog, one.sink.problem
+    return one.word, one.delivered, one.queued, one.problem

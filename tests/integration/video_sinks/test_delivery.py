@@ -13,8 +13,8 @@ from standardwebhooks.webhooks import Webhook
 from app.accounts.model import Role
 from app.results import store
 from app.results.metrics import SinkCollector
+from app.results.model import sink as sink_model
 from app.results.model.sink import MOST_SINKS, SinkContent, SinkKind
-from app.results.service import sinks as sink_service
 from app.video.model.job import VideoJob
 from tests.harness.mosquitto import PATIENCE_S, Mosquitto
 from tests.harness.users import OURS, Within
@@ -43,7 +43,7 @@ def test_rows_from_then_on_go_by_http_in_order_and_signed(env: Env, job: VideoJo
 def test_a_sink_that_is_down_gets_all_of_it_when_it_is_back(
     env: Env, job: VideoJob, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sink_service, "PARCELS", 2)
+    monkeypatch.setattr(sink_model, "PARCELS", 2)
     add(env, job.uid, SinkKind.HTTP, receiver.url)
     take(env, job.uid, 2, 3)
     receiver.status = 503
@@ -81,7 +81,7 @@ def test_a_receiver_that_takes_few_at_once_gets_fewer_until_it_takes_them(
     receiver.most_bytes = 2000
     deliver(env, job.uid)
     assert state(env, job.uid) == ("idle", 8, 0, "")
-    assert sinks_of(env, job.uid)[0].sink.skipped == 0
+    assert sinks_of(env, job.uid)[0].skipped == 0
 
 
 def test_a_row_too_large_for_the_receiver_is_left_out_and_counted_and_the_others_go_on(
@@ -100,8 +100,8 @@ def test_a_row_too_large_for_the_receiver_is_left_out_and_counted_and_the_others
     refused = [body for _, body in receiver.requests if len(body) > receiver.most_bytes]
     assert len([body for body in refused if '"row/21"' in body]) <= 10, "the second one is tried alone at once"
     (kept,) = sinks_of(env, job.uid)
-    assert kept.sink.skipped == 2
-    assert kept.sink.skip_reason.startswith("row/21, ") and kept.sink.skip_reason.endswith(" it answered 413")
+    assert kept.skipped == 2
+    assert kept.skip_reason.startswith("row/21, ") and kept.skip_reason.endswith(" it answered 413")
     assert scraped(env, job.uid)["modelmill_sink_skipped"] == 2
     assert env.container.results.sinks.test(producer_in(env, job.uid), sink.sink_id, now=env.now) == ""
     receiver.most_bytes = 10
@@ -136,7 +136,7 @@ def test_one_that_is_not_there_holds_up_no_other(env: Env, job: VideoJob, receiv
     deliver(env, job.uid)
     down, up = sinks_of(env, job.uid)
     assert (down.word, up.word) == ("failing", "idle")
-    assert down.sink.problem
+    assert down.problem
 
 
 def test_a_fault_of_ours_is_told_and_holds_up_no_other(
@@ -149,7 +149,7 @@ def test_a_fault_of_ours_is_told_and_holds_up_no_other(
     take(env, job.uid, 2)
     deliver(env, job.uid)
     broken, good = sinks_of(env, job.uid)
-    assert (broken.sink.problem, good.word) == ("a fault of this service: AttributeError", "idle")
+    assert (broken.problem, good.word) == ("a fault of this service: AttributeError", "idle")
 
 
 def test_rows_that_have_gone_are_not_looked_for_again_and_again(env: Env, job: VideoJob) -> None:
@@ -177,14 +177,14 @@ def test_what_was_lost_between_delivery_and_note_is_delivered_again(
     add(env, job.uid, SinkKind.HTTP, receiver.url)
     take(env, job.uid, 2)
     with monkeypatch.context() as patched:
-        patched.setattr(env.container.results.sinks, "_record_outcome", _killed)
+        patched.setattr(env.container.results.sinks, "_record_change", _killed)
         with pytest.raises(KeyboardInterrupt):
             deliver(env, job.uid)
     deliver(env, job.uid)
     assert [json.loads(body)[0]["id"] for _, body in receiver.requests] == ["row/2", "row/2"]
 
 
-def _killed(*_: Any) -> Any:
+def _killed(*_: Any, **__: Any) -> Any:
     raise KeyboardInterrupt
 
 
@@ -274,14 +274,14 @@ def test_the_page_adds_shows_and_removes_sinks(web: Within, env: Env, job: Video
     assert fields["address"] in refused.text
     (one,) = sinks_of(env, job.uid)
     with env.container.database.write() as conn:
-        store.change_sink(conn, one.sink.sink_id, skipped=3, skip_reason="row/2, 1200000 bytes: it answered 413")
+        store.change_sink(conn, one.sink_id, skipped=3, skip_reason="row/2, 1200000 bytes: it answered 413")
     shown = web.get(page).text
     assert "3 left out" in shown and "row/2, 1200000 bytes: it answered 413" in shown
     (listed,) = web.get(f"/api/v2/video/jobs/{job.uid}/sinks").json()["sinks"]
     assert (listed["skipped"], listed["skip_reason"][:6]) == (3, "row/2,")
     web.post(page, data={"kind": "file", "content": "rows", "address": "datasets/door"}, headers=OURS)
-    web.post(f"{page}/remove", data={"sink_id": one.sink.sink_id}, headers=OURS)
+    web.post(f"{page}/remove", data={"sink_id": one.sink_id}, headers=OURS)
     for action in ("remove", "test"):  # on a page that was open before
-        gone = web.post(f"{page}/{action}", data={"sink_id": one.sink.sink_id}, headers=OURS)
+        gone = web.post(f"{page}/{action}", data={"sink_id": one.sink_id}, headers=OURS)
         assert gone.status_code == 404 and "was removed meanwhile" in gone.text and "datasets/door" in gone.text
-    assert [state.sink.address for state in sinks_of(env, job.uid)] == ["datasets/door"]
+    assert [state.address for state in sinks_of(env, job.uid)] == ["datasets/door"]

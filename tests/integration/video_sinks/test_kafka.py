@@ -126,7 +126,7 @@ def test_a_message_too_large_is_left_out_and_the_next_ones_go_on(
         assert state(env, job.uid) == ("idle", 2, 0, "")
         read = messages(broker.address, CAMERAS, 2)
     assert [json.loads(one.value())["id"] for one in read] == ["row/3", "row/4"]
-    sink = sinks_of(env, job.uid)[0].sink
+    sink = sinks_of(env, job.uid)[0]
     assert sink.skipped == 1 and "too large for the topic" in sink.skip_reason
 
 
@@ -156,7 +156,7 @@ def test_a_message_too_large_for_the_broker_alone_is_left_out(env: Env, job: Vid
         take(env, job.uid, 3)
         deliver(env, job.uid)
         assert state(env, job.uid) == ("idle", 1, 0, "")
-    sink = sinks_of(env, job.uid)[0].sink
+    sink = sinks_of(env, job.uid)[0]
     assert sink.skipped == 1 and "too large for the topic" in sink.skip_reason
 
 

@@ -52,7 +52,7 @@ def test_rows_go_by_mqtt_a_message_each_also_after_the_broker_was_away(env: Env,
         messages = broker.subscribe("cameras/#")
         deliver(env, job.uid)
         assert json.loads(messages.get(timeout=PATIENCE_S).payload)["id"] == "row/4"
-    assert "p%40ss" not in sinks_of(env, job.uid)[0].sink.shown_address
+    assert "p%40ss" not in sinks_of(env, job.uid)[0].shown_address
 
 
 def test_a_long_backlog_goes_by_mqtt_in_its_order(env: Env, job: VideoJob, tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_a_message_too_large_for_the_broker_is_left_out_and_the_next_ones_go_on(
         while "row/5" not in ids:
             ids.append(json.loads(messages.get(timeout=PATIENCE_S).payload)["id"])
     assert list(dict.fromkeys(ids)) == ["row/2", "row/4", "row/5"], "at least once"
-    sink = sinks_of(env, job.uid)[0].sink
+    sink = sinks_of(env, job.uid)[0]
     assert sink.skipped == 1
     assert sink.skip_reason.startswith("row/3, ") and "too large" in sink.skip_reason.lower()
 

@@ -240,6 +240,7 @@ class Recorder:
     node: str = "edge0"
     said: list[tuple[WorkKey, bool, Mapping[str, Any]]] = field(default_factory=list)
     sent: list[tuple[str, bytes, str, str]] = field(default_factory=list)
+    rows_of: str = ""
 
     async def take(self, order: Order) -> None:
         self.store.put(order)
@@ -256,8 +257,9 @@ class Recorder:
     def note_status(self, key: WorkKey, *, is_running: bool, detail: Mapping[str, Any]) -> None:
         self.said.append((key, is_running, detail))
 
-    def send(self, path: str, body: bytes, content_type: str, *, replaces: str = "") -> None:
+    def send(self, path: str, body: bytes, content_type: str, *, replaces: str = "", rows_of: str = "") -> None:
         self.sent.append((path, body, content_type, replaces))
+        self.rows_of = rows_of
 
 
 @pytest.fixture
@@ -420,6 +422,14 @@ def test_a_hard_sample_goes_up_as_it_came(agent: Recorder, client: Client) -> No
     assert content_type.startswith("multipart/form-data; boundary=")
     assert b"\xff\xd8 jpeg" in body
     assert len({replaces for *_, replaces in agent.sent}) == KEPT_SAMPLES, "the web shows no more than these"
+
+
+def test_rows_go_up_as_they_came_and_may_be_delivered_from_here(agent: Recorder, client: Client) -> None:
+    agent.store.put(order())
+    body = b'{"run": "r", "batch": 1, "rows": []}'
+    assert client.post("/neptune/workers/edgeworker/rows", content=body).status_code == 200
+    rows = ("/neptune/link/edge0/jointinferenceservices/u-1/rows", body, "application/json", "")
+    assert (agent.sent, agent.rows_of) == ([rows], "u-1")
 
 
 def test_a_sample_may_name_whose_it_is(agent: Recorder, client: Client) -> None:

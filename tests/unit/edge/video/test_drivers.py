@@ -333,7 +333,7 @@ class FakeAgent:
     def note_status(self, key: WorkKey, *, is_running: bool, detail: Mapping[str, Any]) -> None:
         self.details.append((key, is_running, detail))
 
-    def send(self, path: str, body: bytes, content_type: str, *, replaces: str = "") -> None:
+    def send(self, path: str, body: bytes, content_type: str, *, replaces: str = "", rows_of: str = "") -> None:
         self.sent.append((path, body, content_type, replaces))
 
     async def ask(self, path: str, body: bytes, content_type: str, *, authorization: str = "") -> Reply:
