@@ -13,7 +13,7 @@ from app.video.errors import BadConstraint
 from app.video.model.reader import Reader, shorten_value
 
 LEVELS = (0.0, 0.5, 0.7, 0.8, 0.9, 0.95)
-"""acc_level 0..5 as the required share of the golden configuration's answers."""
+"""acc_level 0..5 as the required share of the reference configuration's answers."""
 DEFAULT_DELAY_S = 0.8
 MAX_DELAY_S = 3600.0
 MAX_ACCURACY = 10.0
@@ -40,7 +40,7 @@ class Constraint:
     hi: float = DEFAULT_DELAY_S
     """The longest delay allowed, seconds."""
     quality: float = 0.0
-    """The lowest quality allowed, 0..1, relative to the golden configuration."""
+    """The lowest quality allowed, 0..1, relative to the reference configuration."""
     given: Mapping[str, Any] | None = field(default=None, compare=False)
     """The user's input."""
 

@@ -36,7 +36,7 @@ class Type(StrEnum):
 
 
 class Metric(StrEnum):
-    """How the answer of a plan is compared with that of the golden configuration."""
+    """How the answer of a plan is compared with that of the reference configuration."""
 
     IOU = "iou"
     """Of its boxes: F1 at an overlap of 0.5, 0..1, where a box with a mask or key points counts as much as they

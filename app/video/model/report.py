@@ -23,7 +23,7 @@ class PlanResult(TypedDict):
     delay: dict[str, float]
     """stage → from the runner's call to its answer, including transport."""
     iou: NotRequired[dict[str, float]]
-    """stage → F1 relative to the golden configuration."""
+    """stage → F1 relative to the reference configuration."""
     mae: NotRequired[dict[str, float]]
     """stage → mean absolute error relative to it, in degrees."""
     server: NotRequired[dict[str, float]]
@@ -126,7 +126,7 @@ class Measurement(JsonDocument):
     bytes: float
     """Of the frame as JPEG."""
     quality: float
-    """0..1 relative to the golden configuration: F1, or 1 - MAE / 30 degrees."""
+    """0..1 relative to the reference configuration: F1, or 1 - MAE / 30 degrees."""
     frames: int = 0
     """Number of measured frames."""
     at: str = ""

@@ -195,7 +195,7 @@ def figures_of(job: VideoJob) -> JobFigures:
 
 
 def quality_of(plan_result: Mapping[str, Any]) -> float | None:
-    """Mean F1 against the golden configuration."""
+    """Mean F1 against the reference configuration."""
     given = plan_result.get("iou")
     values = [value for value in given.values() if is_number(value)] if isinstance(given, Mapping) else []
     return sum(values) / len(values) if values else None

@@ -48,7 +48,7 @@ class Prediction:
     link_s: float
     """Seconds for which a processed frame occupies the slowest of its links; 0 if none."""
     quality: float
-    """0..1, relative to the golden configuration."""
+    """0..1, relative to the reference configuration."""
     bottleneck: str
     """`node edge0` or `link to cloud0`."""
     is_measured: bool

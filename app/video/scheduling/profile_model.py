@@ -100,7 +100,7 @@ class ProfileModel:
         return median(ratios) if ratios else 1.0
 
     def quality(self, stage: str, model_id: int, resolution: str) -> tuple[float, bool]:
-        """0..1 against the golden configuration, when each frame is processed."""
+        """0..1 against the reference configuration, when each frame is processed."""
         key = (stage, model_id, resolution)
         if key not in self._quality_cache:
             self._quality_cache[key] = self._estimate_quality(*key)
