@@ -18,9 +18,13 @@ def drivers(cameras: Cameras, media_server: str = "") -> Sequence[WorkloadDriver
     """
     from app.edge.joint.driver import JointDriver
     from app.edge.video.drivers import JobDriver, StageHostDriver
-    from app.edge.video.source_probes import SourceProbes
+    from app.edge.video.source_probes import SourceProbes, probe_apart
 
-    return (JointDriver(cameras, media_server), JobDriver(cameras, media_server, SourceProbes()), StageHostDriver())
+    return (
+        JointDriver(cameras, media_server),
+        JobDriver(cameras, media_server, SourceProbes(probe_apart)),
+        StageHostDriver(),
+    )
 
 
 def run_node(options: AgentOptions) -> None:

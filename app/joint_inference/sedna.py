@@ -38,6 +38,14 @@ def is_sedna(resource: Mapping[str, Any]) -> bool:
     return bool(resource.get("apiVersion") == SEDNA)
 
 
+def describe_model(resource: Any) -> str:
+    """Returns what stands here for a Model of Sedna, which names a file of a machine; empty for another resource."""
+    if not (isinstance(resource, dict) and is_sedna(resource) and resource.get("kind") == "Model"):
+        return ""
+    name = (resource.get("metadata") or {}).get("name")
+    return f"Register the model {name}, as ONNX, unless it is there: modelmill models add {name} --file model.onnx"
+
+
 def from_sedna(resource: Mapping[str, Any]) -> tuple[JsonObject, list[str]]:
     """In the requirement's spelling, still to be validated, and the fields that have no counterpart."""
     translated = {**resource, "apiVersion": API_VERSION}

@@ -201,6 +201,7 @@ def _render_page(
         values=values,
         problems=problems or {},
         events=page.events,
+        counts=page.counts,
         rule_filter=criteria.rule,
         older=page.cursor,
         note=criteria.note,

@@ -158,6 +158,8 @@ class RuleEventAnswer(BaseModel):
 class RuleEventsAnswer(BaseModel):
     events: list[RuleEventAnswer]
     next_cursor: int | None
+    counts: dict[str, int]
+    """The number of events of this time, by rule, such as of those who have crossed a line."""
 
 
 def rules_answer(rules: ProducerRules) -> RulesAnswer:
@@ -165,7 +167,8 @@ def rules_answer(rules: ProducerRules) -> RulesAnswer:
 
 
 def rule_events_answer(producer: Producer, page: RuleEventPage) -> RuleEventsAnswer:
-    return RuleEventsAnswer(events=[_describe_event(producer, event) for event in page.events], next_cursor=page.cursor)
+    events = [_describe_event(producer, event) for event in page.events]
+    return RuleEventsAnswer(events=events, next_cursor=page.cursor, counts=dict(page.counts))
 
 
 def _describe_event(producer: Producer, event: RuleEvent) -> RuleEventAnswer:

@@ -56,6 +56,14 @@ def test_several_documents_are_applied_and_applied_again(monkeypatch, capsys, tm
     assert capsys.readouterr().out.splitlines() == ["default/one configured", "shop/two configured"]
 
 
+def test_sednas_models_beside_a_service_are_said_and_keep_nothing_back(monkeypatch, capsys, tmp_path, web, env):
+    model = {"apiVersion": "sedna.io/v1alpha1", "kind": "Model", "metadata": {"name": "big"}, "spec": {"url": "/m.pb"}}
+    assert typed(monkeypatch, "apply", "-f", written(tmp_path, model, helmet("one")), "--url", web) == Exit.OK
+    captured = capsys.readouterr()
+    assert captured.out.splitlines() == ["default/one created"]
+    assert "Register the model big" in captured.err and "modelmill models add big --file model.onnx" in captured.err
+
+
 def test_stdin_is_a_file_too(monkeypatch, capsys, web, env):
     class Stdin:
         buffer = io.BytesIO(json.dumps(helmet()).encode())

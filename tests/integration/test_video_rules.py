@@ -151,6 +151,7 @@ def test_programs_save_rules_and_follow_events(web: Within, env: Env) -> None:
     come_and_go(env, made.uid, 3)
     newest = web.get(f"{place}/rule-events", params={"limit": 2}).json()
     assert [one["n_loop"] for one in newest["events"]] == [5, 3]
+    assert newest["counts"] == {"come": 3}
     rest = web.get(f"{place}/rule-events", params={"limit": 2, "cursor": newest["next_cursor"]}).json()
     assert [one["n_loop"] for one in rest["events"]] == [1]
     assert rest["next_cursor"] is None

@@ -240,8 +240,6 @@ class Videos:
         cameras = self.cameras.by_id()
         present = {camera.source for camera in cameras.values()}
         self._known = {source: known for source, known in self._known.items() if source in present}
-        if self._probes is not None:
-            self._probes.keep(present)
         return {camera_id: self._describe_camera(camera) for camera_id, camera in cameras.items()}
 
     def _describe_camera(self, camera: Camera) -> dict[str, str]:
@@ -267,8 +265,7 @@ class Videos:
             if known[1].problem:
                 logger.warning("Video %s: %s.", camera.id, known[1].problem)
         facts = known[1]
-        is_open = facts.is_live and not facts.problem
-        return self._probes.facts(source) if is_open and self._probes is not None else facts
+        return self._probes.facts(source) if self._probes and facts.is_live and not facts.problem else facts
 
 
 def _mark(source: str) -> Mark:

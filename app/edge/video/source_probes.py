@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 
 from app.edge.agent.allocation import environment_for_workers
 from app.inference.sources.facts import SourceFacts, probe
@@ -40,14 +40,12 @@ class SourceProbes:
         clock: monotonic seconds.
     """
 
-    def __init__(
-        self, run: Callable[[str], SourceFacts] | None = None, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._run, self._clock = run or _run, clock
+    def __init__(self, run: Callable[[str], SourceFacts], clock: Callable[[], float] = time.monotonic) -> None:
+        self._run, self._clock = run, clock
         self._known = dict[str, tuple[SourceFacts, float]]()
         """By source: its facts, and when it was probed."""
         self._waiting = list[str]()
-        self._lock, self._thread = threading.Lock(), threading.Thread()
+        self._lock = threading.Lock()
 
     def facts(self, source: str) -> SourceFacts:
         """Returns what is known of a live source now; what is not known is found out."""
@@ -59,36 +57,22 @@ class SourceProbes:
             if is_due and source not in self._waiting:
                 self._waiting.append(source)
                 if len(self._waiting) == 1:
-                    self._thread = threading.Thread(target=self._probe_all, name="source probes", daemon=True)
-                    self._thread.start()
+                    threading.Thread(target=self._probe_all, name="source probes", daemon=True).start()
             return facts
-
-    def keep(self, sources: Collection[str]) -> None:
-        """Forgets the others."""
-        with self._lock:
-            self._known = {source: known for source, known in self._known.items() if source in sources}
-
-    def wait(self) -> None:
-        """Waits until all are probed."""
-        if self._thread.ident is not None:
-            self._thread.join()
 
     def _probe_all(self) -> None:
         while True:
             source = self._waiting[0]
             facts = self._run(source)
             with self._lock:
-                before, _ = self._known.get(source, (LIVE, 0.0))
                 self._known[source] = facts, self._clock()
-                if facts.problem and facts.problem != before.problem:
-                    logger.warning("%s.", facts.problem)
                 self._waiting.pop(0)
                 if not self._waiting:
                     return
 
 
-def _run(source: str) -> SourceFacts:
-    """Its address may have a password, so it is no argument."""
+def probe_apart(source: str) -> SourceFacts:
+    """Probes in a process of its own. The address may have a password, so it is no argument."""
     try:
         program = subprocess.run(
             python_module(__name__),

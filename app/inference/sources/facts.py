@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
@@ -91,11 +91,10 @@ def _size_of_first(frames: Iterator[LazyFrame], name: str) -> tuple[int, int]:
     raise SourceUnusable(f"{name}: not one frame can be read: {reason}")
 
 
-def _measure_fps(frames: Iterator[LazyFrame], clock: Callable[[], float] = time.monotonic) -> float:
-    """Returns 0 if it ends too soon."""
-    began, count = clock(), 0
-    for _ in frames:
-        count, lasted_s = count + 1, clock() - began
+def _measure_fps(frames: Iterator[LazyFrame]) -> float:  # 0: it ends too soon
+    began = time.monotonic()
+    for count, _ in enumerate(frames, 1):
+        lasted_s = time.monotonic() - began
         if lasted_s >= RATE_S:
             return float(max(1, round(count / lasted_s)))
     return 0.0

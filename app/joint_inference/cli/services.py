@@ -45,9 +45,13 @@ def apply(
 ) -> None:
     """Create or change services. The file may contain several documents."""
     from app.joint_inference.cli.tables import full_name
+    from app.joint_inference.sedna import describe_model
 
     resources, records = read_resources(file), []
     for resource in resources:
+        if model := describe_model(resource):
+            typer.echo(f"warning: {model}", err=True)
+            continue
         record, is_new = client.apply(resource)
         records.append(record)
         if not as_json:

@@ -54,6 +54,8 @@ class RuleEventPage:
     events: list[RuleEvent]
     cursor: int | None
     """event_id from which the next page continues; None: there is none."""
+    counts: Mapping[str, int]
+    """The number of chosen events on all pages, by rule."""
 
 
 @dataclass(eq=False)
@@ -157,7 +159,8 @@ class Rules:
             events = store.rule_events_of(
                 conn, producer.uid, chosen, cursor=cursor, newest_first=newest_first, limit=limit + 1
             )
-        return RuleEventPage(events[:limit], events[limit - 1].event_id if len(events) > limit else None)
+            counts = store.count_rule_events(conn, producer.uid, chosen)
+        return RuleEventPage(events[:limit], events[limit - 1].event_id if len(events) > limit else None, counts)
 
     def event(self, producer: Producer, event_id: int) -> RuleEvent:
         with self.database.read() as conn:

@@ -10,6 +10,7 @@ from sqlalchemy import Connection
 from app.results.store.events import (
     RuleEventFilter,
     add_rule_event,
+    count_rule_events,
     events_without_picture,
     forget_rule_events_before,
     get_rule_event,

@@ -66,14 +66,25 @@ def rule_events_of(
         cursor: event_id of the last one seen.
     """
     c = rule_events.c
-    conditions = [c.uid == uid, *within(c.at, chosen.since, chosen.until)]
-    if chosen.rule:
-        conditions.append(c.rule == chosen.rule)
+    conditions = _conditions(uid, chosen)
     if cursor is not None:
         conditions.append(c.event_id < cursor if newest_first else c.event_id > cursor)
     order = c.event_id.desc() if newest_first else c.event_id
     query = sa.select(rule_events).where(*conditions).order_by(order).limit(limit)
     return [_event_of(row) for row in conn.execute(query)]
+
+
+def count_rule_events(conn: Connection, uid: str, chosen: RuleEventFilter) -> dict[str, int]:
+    """The number of events of each rule that has any."""
+    rule = rule_events.c.rule
+    query = sa.select(rule, sa.func.count()).where(*_conditions(uid, chosen)).group_by(rule)
+    return {name: count for name, count in conn.execute(query)}
+
+
+def _conditions(uid: str, chosen: RuleEventFilter) -> list[sa.ColumnElement[bool]]:
+    c = rule_events.c
+    of_rule = [c.rule == chosen.rule] if chosen.rule else []
+    return [c.uid == uid, *within(c.at, chosen.since, chosen.until), *of_rule]
 
 
 def get_rule_event(conn: Connection, uid: str, event_id: int) -> RuleEvent | None:

@@ -97,9 +97,7 @@ def _answer_change(
 
 
 def ask_cancel(request: Request) -> Response:
-    job = job_of(request)
-    view = view_models.view_of(job)
-    return render(request, "video/cancel.html", area="video", view=view, job=job, url=url_of(job.uid))
+    return _render_question(request, "video/cancel.html")
 
 
 def cancel(request: Request) -> Response:
@@ -109,7 +107,7 @@ def cancel(request: Request) -> Response:
 
 
 def ask_delete(request: Request) -> Response:
-    return _delete_page(request, None)
+    return _render_question(request, "video/delete.html")
 
 
 def delete(request: Request) -> Response:
@@ -118,21 +116,14 @@ def delete(request: Request) -> Response:
     except NotFound:
         raise
     except ModelmillError as error:
-        return _delete_page(request, error)
+        return _render_question(request, "video/delete.html", error)
     return see_other("/ui/video?note=deleted")
 
 
-def _delete_page(request: Request, error: ModelmillError | None) -> Response:
+def _render_question(request: Request, template: str, error: ModelmillError | None = None) -> Response:
     job = job_of(request)
-    return render(
-        request,
-        "video/delete.html",
-        area="video",
-        view=view_models.view_of(job),
-        job=job,
-        url=url_of(job.uid),
-        error=error,
-    )
+    context: TemplateContext = {"view": view_models.view_of(job), "job": job, "url": url_of(job.uid), "error": error}
+    return render(request, template, area="video", **context)
 
 
 ROUTES = [

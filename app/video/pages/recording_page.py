@@ -22,12 +22,11 @@ from app.kit.web.strict import Moment, Strict, empty_as_none
 from app.kit.web.templates import render
 from app.video.access import video_of
 from app.video.model.drawn_video import MAX_CLIP_S, Recording
+from app.video.pages.actions import MAX_BYTES
 from app.video.pages.job import job_of
 from app.video.pages.job_list import url_of
 from app.video.service import RecordingReport
 from app.video.service.producers import producer_of_job
-
-MAX_BYTES = 1_000
 
 
 class PageQuery(Strict):

@@ -120,8 +120,8 @@ def change_flags(
     begun, over = sorted({*flags} - {*job.flags}), sorted({*job.flags} - {*flags})
     if begun:
         why = dict.fromkeys((reasons or {}).get(flag) or flag for flag in begun)
-        facts = {"flags": sorted(flags), "begun": begun, "reason": "\n".join(why)}
-        publish(conn, _notification_of(job, "video.alert", at, facts))
+        alert = {"flags": sorted(flags), "begun": begun, "reason": "\n".join(why)}
+        publish(conn, _notification_of(job, "video.alert", at, alert))
     if over:
         publish(conn, _notification_of(job, "video.clear", at, {"flags": sorted(flags), "over": over}))
 

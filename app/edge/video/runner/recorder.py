@@ -161,13 +161,7 @@ class Recorder(PacedThread[PreviewScene]):
 
 
 class SwitchableRecorder:
-    """A recorder that is there while the job is to be recorded.
-
-    Args:
-        folder: of the job.
-        draw: returns the picture of a scene.
-        note: called with the begin and the end of a problem, for the job's events.
-    """
+    """A recorder that is there while the job is to be recorded. See Recorder for `folder`, `draw` and `note`."""
 
     def __init__(self, folder: Path, draw: Callable[[PreviewScene], Picture], note: Callable[[str], None]) -> None:
         self.recorder: Recorder | None = None
@@ -179,16 +173,13 @@ class SwitchableRecorder:
         """Records within these limits from now on; None: no longer, and what was recorded is deleted."""
         if limits == self._limits:
             return
-        before, self._limits = self.recorder, limits
-        self.recorder = None
-        if before is not None:
-            before.close()
+        self.close()
+        self._limits = limits
+        self.recorder = Recorder(limits, self._folder, self._draw, self._note) if limits else None
         if limits is None:
             shutil.rmtree(self._folder / FOLDER, ignore_errors=True)
-            return
-        self.recorder = Recorder(limits, self._folder, self._draw, self._note)
-        if self._is_started:
-            self.recorder.start()
+        elif self._is_started:
+            self.start()
 
     def start(self) -> None:
         self._is_started = True
