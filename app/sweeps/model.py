@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import ConfigDict
+from typing_extensions import TypedDict
 
 from app.kit.text.json_values import JsonObject
+from app.kit.web.described_type import DescribedType
+from app.kit.web.openapi import ErrorDetail
 
 BEFORE_VARIANT = " · "
 """Separates model and options in the names of its jobs."""
@@ -58,6 +61,13 @@ class Entry:
     """Result of its job, see result_of; of a refused one: why."""
 
 
+class RowError(TypedDict):
+    code: str
+    message: str
+    hint: str
+    detail: Annotated[JsonObject, DescribedType(ErrorDetail)]
+
+
 @dataclass(frozen=True)
 class RowAnswer:
     """A row of the table."""
@@ -86,8 +96,8 @@ class RowAnswer:
     """Whether no other row of the same model is better in both quality and size."""
     is_waiting: bool = False
     """Whether its job waits for a worker of the stage that its status names."""
-    error: JsonObject | None = None
-    """Why it was refused or has failed: code, message, hint, detail; null if it did not."""
+    error: Annotated[JsonObject | None, DescribedType(RowError | None)] = None
+    """Why it was refused or has failed; null if it did not."""
 
 
 def merge_values(base: Mapping[str, Any], change: Mapping[str, Any]) -> JsonObject:
