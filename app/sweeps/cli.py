@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.kit.cli.document_files import read_text
+from app.kit.cli.partial_ids import only_match
 from app.kit.cli.service_commands import ServiceCommands
 from app.kit.cli.service_options import AsJson, token
 from app.kit.cli.tables import print_lines, print_record
@@ -18,7 +19,10 @@ if TYPE_CHECKING:
     from app.conversion.client import ConversionClient
     from app.sweeps.client import SweepsClient
 
-SweepId = Annotated[str, typer.Argument(metavar="ID", help="Id of the sweep, as `list` shows it.")]
+SweepId = Annotated[str, typer.Argument(metavar="ID", help="Id of the sweep, or the beginning of it.")]
+ID_CHARS = 32
+LISTED = 200
+"""Sweeps among which an id is looked for."""
 commands = ServiceCommands(
     "app.sweeps.client:SweepsClient",
     help="Convert models with several sets of options each, and see the results side by side.",
@@ -34,6 +38,7 @@ def start(
     no_cache: Annotated[
         bool, typer.Option("--no-cache", help="Run every stage, even if its result is in the cache.")
     ] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait for the end of all jobs, and show the table.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Upload the models and images of the file, and convert each model with each set of options."""
@@ -44,6 +49,9 @@ def start(
         models = [_upload(conversion, file.parent, each) for each in document["models"]]
     options = [{"name": name, "options": values or {}} for name, values in document["options"].items()]
     sweep = client.create(models, options, name=str(document.get("name", file.stem)), no_cache=no_cache)
+    if wait:
+        _print_table(client.wait(sweep["sweep_id"]), as_json=as_json)
+        return
     text = f"Sweep {sweep['sweep_id']} has started. Jobs: {len(sweep['rows'])}."
     print_record(sweep, f"{text} `modelmill sweeps show {sweep['sweep_id']}` shows its table.", as_json=as_json)
 
@@ -64,18 +72,30 @@ def show(
 ) -> None:
     """Show the table of a sweep. * marks the jobs that no other job of the same model beats in both quality and
     size."""
+    sweep_id = _find_id(client, sweep)
     if as_csv:
-        typer.echo(client.table(sweep), nl=False)
+        typer.echo(client.table(sweep_id), nl=False)
         return
-    view = client.sweep(sweep)
-    print_record(view, "\n".join(map(_format_row, view["rows"])), as_json=as_json)
+    _print_table(client.sweep(sweep_id), as_json=as_json)
 
 
 @commands.command()
 def cancel(client: SweepsClient, sweep: SweepId, as_json: AsJson = False) -> None:
     """Cancel the jobs of a sweep, and submit no more."""
-    view = client.cancel(sweep)
-    print_record(view, f"{sweep} is cancelled.", as_json=as_json)
+    view = client.cancel(_find_id(client, sweep))
+    print_record(view, f"{view['sweep_id']} is cancelled.", as_json=as_json)
+
+
+def _find_id(client: SweepsClient, beginning: str) -> str:
+    if len(beginning) >= ID_CHARS:
+        return beginning
+    matches = (each for each in client.sweeps(limit=LISTED) if each["sweep_id"].startswith(beginning.lower()))
+    hint = "`modelmill sweeps list` shows yours."
+    return str(only_match(matches, beginning, field="sweep_id", noun="sweep", hint=hint)["sweep_id"])
+
+
+def _print_table(view: JsonObject, *, as_json: bool) -> None:
+    print_record(view, "\n".join(map(_format_row, view["rows"])), as_json=as_json)
 
 
 def _format_sweep(sweep: JsonObject) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from app.kit.cli.api_client import ApiClient
+from app.kit.cli.api_client import ApiClient, command_errors
 from app.kit.text.json_values import JsonObject
 
 SWEEPS = "/sweeps"
@@ -38,6 +38,12 @@ class SweepsClient(ApiClient):
 
     def sweep(self, sweep_id: str) -> JsonObject:
         return self._json("GET", f"{SWEEPS}/{sweep_id}")
+
+    def wait(self, sweep_id: str) -> JsonObject:
+        """Returns the sweep when all its jobs have ended."""
+        with command_errors():
+            self._client.wait_for_sweep(sweep_id)
+        return self.sweep(sweep_id)
 
     def table(self, sweep_id: str) -> str:
         """Returns the table as CSV."""

@@ -49,6 +49,8 @@ def verify(
     """Check converted files against their signed receipt, and show what was changed. Needs no service."""
     from app.conversion.receipt_check import Outcome, Seal, check_file, read_receipt, receipt_of
 
+    for file in files:
+        _require(file, "file", hint="Check the path.")
     path = receipt or receipt_of(files)
     _require(path, "receipt", hint="Download it with the results, or name it with --receipt.")
     trusted = _load_key(key) if key else None
@@ -70,7 +72,6 @@ def _expand_folders(files: list[Path], read: Receipt) -> list[Path]:
 
     named: list[Path] = []
     for file in files:
-        _require(file, "file", hint="Check the path.")
         inside = files_in(file, read.statement) if file.is_dir() else [file]
         if not inside:
             raise BadRequest(f"{file} has none of the files that the receipt names", hint="Name the folder of results.")

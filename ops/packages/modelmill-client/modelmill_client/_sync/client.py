@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Union
@@ -12,13 +13,14 @@ from urllib.parse import quote
 
 import httpx
 
+from modelmill_client import waits
 from modelmill_client._sync.archived_job import ArchivedJob
 from modelmill_client._sync.job import Job
 from modelmill_client._sync.resumable import send_file
 from modelmill_client._sync.transport import DEFAULT_URL, OnBytes, Transport
 from modelmill_client.archive_row import ArchiveRow, row_of
 from modelmill_client.comparison import Comparison, compare_records
-from modelmill_client.errors import JobNotFound, NotFound
+from modelmill_client.errors import JobNotFound, NotFound, WaitedEnough
 from modelmill_client.inputs import REPORT_FOLDER, PathLike, packed, parts, weights_beside, zipped
 
 PAGE = 200
@@ -278,6 +280,21 @@ class Modelmill:
     def sweep_table(self, sweep_id: str) -> list[Record]:
         """The rows of a sweep, as they are now."""
         return list((self.transport.json("GET", f"/sweeps/{quote(sweep_id, safe='')}"))["rows"])
+
+    def wait_for_sweep(self, sweep_id: str, *, timeout_s: float | None = None) -> list[Record]:
+        """The rows of a sweep when all its jobs have ended.
+
+        Raises:
+            WaitedEnough: The time is over; they go on.
+        """
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        while True:
+            sweep = self.transport.json("GET", f"/sweeps/{quote(sweep_id, safe='')}")
+            if sweep["has_ended"]:
+                return list(sweep["rows"])
+            if deadline is not None and time.monotonic() > deadline:
+                raise WaitedEnough("the sweep has not ended within the given time", hint="It goes on.")
+            time.sleep(waits.POLL_S)
 
     def system(self) -> Record:
         """Returns workers, queues, health and versions."""
