@@ -126,6 +126,11 @@ def note_compared(conn: Connection, owner: str, since: str) -> None:
     upsert(conn, owners, {"owner": owner, "since": since})
 
 
+def forget_compared(conn: Connection) -> None:
+    """Has the rows of all owners compared again."""
+    conn.execute(sa.delete(owners))
+
+
 def page(
     conn: Connection, owner: str, criteria: ArchiveFilter, *, after: tuple[str, str] | None = None, limit: int
 ) -> list[ArchivedJobRow]:

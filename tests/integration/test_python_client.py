@@ -27,8 +27,9 @@ from modelmill_client import (
 from modelmill_client.inputs import packed
 
 from app.conversion.archive_schemas import ArchivedJobRow, ArchiveQuery
+from app.kit.queue.messages import Queue
 from tests.harness.api import not_a_number_model, png, small_model
-from tests.harness.deployment import Deployment
+from tests.harness.deployment import DRAMATIQ, Deployment
 from tests.harness.paths import REPOSITORY
 
 PAGES = (REPOSITORY / "docs/client.md", REPOSITORY / "ops/packages/modelmill-client/README.md")
@@ -177,7 +178,17 @@ def test_a_large_upload_goes_on_where_it_broke_off(
     assert line.methods.count("PATCH") == 4
 
 
+@pytest.fixture(scope="module")
+def sweeps(service: Deployment) -> Iterator[None]:
+    """The process that submits the jobs of sweeps."""
+    process = service.start([DRAMATIQ, "actors", "--queues", Queue.SWEEPS.value, "--processes", "1", "--threads", "1"])
+    yield
+    process.terminate()
+    process.wait()
+
+
 @pytest.mark.parametrize("number", range(len(EXAMPLES)))
+@pytest.mark.usefixtures("sweeps")
 def test_the_examples_of_its_pages_run(service: Deployment, inputs: Path, number: int) -> None:
     (inputs / "example.py").write_text(EXAMPLES[number].replace("http://127.0.0.1:8080", service.url))
     run = subprocess.run(

@@ -135,11 +135,12 @@ class Archive:
             job_ids |= known ^ stored
         if not job_ids and is_compared:
             return
-        self._look_again(owner, job_ids, since)
+        self._look_again(owner, job_ids, None if is_compared else since)
         self.store.clear_archive_news(owner, notes)
 
     def rebuild(self) -> Rebuilt:
-        """Rebuilds the whole index from the store alone."""
+        """Rebuilds the whole index from the store alone. What ends or is deleted meanwhile, the next reader of the
+        owner finds, who compares again."""
         job_ids = set(self.descriptions.ids())
         jobs = [job for job in map(self.descriptions.read, sorted(job_ids)) if job is not None]
         with self.database.write() as conn:
@@ -147,6 +148,7 @@ class Archive:
             index.remove(conn, gone)
             for job in jobs:
                 index.put(conn, index.row_of(job.record, is_kept=job.is_kept))
+            index.forget_compared(conn)
         return Rebuilt(len(jobs), len(gone), len(job_ids) - len(jobs))
 
     def expire_deleted_users(self, moment: datetime) -> None:
@@ -164,15 +166,17 @@ class Archive:
             if from_text(row.finished_at) < before:
                 self._delete(row.job_id, owner)
 
-    def _look_again(self, owner: str, job_ids: Iterable[str], since: str) -> None:
-        """Updates these entries from the store, and records that nothing else of this owner has changed."""
+    def _look_again(self, owner: str, job_ids: Iterable[str], since: str | None) -> None:
+        """Updates these entries from the store, and records that nothing else of this owner has changed since then, if
+        they are the result of a comparison."""
         jobs = {job_id: self.descriptions.read(job_id) for job_id in job_ids}
         present = [job for job in jobs.values() if job is not None and job.record.owner == owner]
         with self.database.write() as conn:
             index.remove(conn, set(jobs) - {job.record.job_id for job in present})
             for job in present:
                 index.put(conn, index.row_of(job.record, is_kept=job.is_kept))
-            index.note_compared(conn, owner, since)
+            if since is not None:
+                index.note_compared(conn, owner, since)
 
     def _delete(self, job_id: str, owner: str) -> None:
         delete_job(self.store, self.objects, self.cache, owner, job_id)

@@ -18,6 +18,7 @@ from app.conversion.errors import JobNotFound, NotArchived
 from app.conversion.model import Artifact, Change, JobRecord, Stage, StageState, Status
 from app.conversion.model.receipt import read_statement
 from app.conversion.options import Options
+from app.conversion.service.descriptions import ArchivedJob
 from app.conversion.service.receipts import Receipts
 from app.kit.clock import now, to_text
 from app.kit.objects import ObjectMissing, StoreUnavailable
@@ -322,6 +323,28 @@ def test_a_job_that_only_the_archive_has_is_changed_there(container: Container) 
     assert container.store.get(job_id) is None, "a reset stays a reset"
     with pytest.raises(JobNotFound):
         container.conversion.edits.change(job_id, "alice", name="mine")
+
+
+def test_what_ends_or_is_deleted_while_the_index_is_rebuilt_is_in_it_or_not(
+    container: Container, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stays, goes = completed(container), completed(container)
+    archive, late = container.archive, list[str]()
+    assert listed(container) == {stays, goes}
+    read = archive.descriptions.read
+
+    def read_and_go_on(job_id: str) -> ArchivedJob | None:
+        archived = read(job_id)
+        if job_id == goes and not late:
+            late.append(completed(container))
+            assert listed(container) == {stays, goes, *late}
+            archive.delete(goes, "local")
+        return archived
+
+    with monkeypatch.context() as patched:
+        patched.setattr(archive.descriptions, "read", read_and_go_on)
+        archive.rebuild()
+    assert listed(container) == {stays, *late}
 
 
 def test_edits_at_once_of_a_job_of_the_archive_are_all_made(container: Container) -> None:
