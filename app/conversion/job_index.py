@@ -37,8 +37,8 @@ class Sort(StrEnum):
 
 
 @dataclass(frozen=True)
-class Found:
-    """A page of jobs."""
+class JobMatches:
+    """A page of the jobs that match."""
 
     total: int
     """The number of jobs on all pages."""
@@ -63,7 +63,7 @@ class JobIndex:
         is_descending: bool = True,
         offset: int = 0,
         limit: int,
-    ) -> Found:
+    ) -> JobMatches:
         """Returns this owner's jobs that match the filter. Jobs without a value to sort by come last in either order.
 
         Args:
@@ -75,10 +75,10 @@ class JobIndex:
         """
         clauses = [_build_clause(term, owner) for term in query.terms]
         if any(clause is None for clause in clauses):
-            return Found(0, [])
+            return JobMatches(0, [])
         kept = [clause for clause in clauses if clause]
         plan = SearchPlan(kept, sort.value, is_descending, offset, limit)
-        return Found(*self._index.search(owner, plan))
+        return JobMatches(*self._index.search(owner, plan))
 
     def counts(self, owner: str, labels: Sequence[str]) -> Mapping[str, int]:
         """The number of this owner's jobs with each of these labels, for example status:failed."""

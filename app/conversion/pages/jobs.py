@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from app.conversion.access import conversion_of
-from app.conversion.job_index import Found, Sort
+from app.conversion.job_index import JobMatches, Sort
 from app.conversion.model import JobRecord
 from app.conversion.model.digest import STATES, VERDICTS, digest
 from app.conversion.model.job_filter import KEYS, BadFilter, FilterExpression, parse
@@ -81,12 +81,12 @@ def jobs(request: Request) -> Response:
     )
 
 
-def _find_page(conversion: Conversion, user: str, params: JobListQuery) -> tuple[Found, BadFilter | None]:
+def _find_page(conversion: Conversion, user: str, params: JobListQuery) -> tuple[JobMatches, BadFilter | None]:
     """Returns the page of jobs, and what is wrong with the filter if it is not valid."""
     try:
         required = parse(params.text, now=now())
     except BadFilter as error:
-        return Found(0, []), error
+        return JobMatches(0, []), error
     meanwhile = _count_newer(conversion, user, params.text, params.seen) if params.is_newest_first else 0
     offset = params.offset + meanwhile
     matching = conversion.index.search(

@@ -28,7 +28,7 @@ FROM_NETWORK = ("edge", "inference", "nodes", "video")
 """Packages of app that may hold nothing that makes code of data."""
 CONFINED = "app/inference/enclosed_program.py"
 """Runs the decoder in a model's file, in a process that confines itself first: nothing imports it."""
-Found = tuple[int, str]
+Place = tuple[int, str]
 """Line and what is there."""
 
 
@@ -39,7 +39,7 @@ def sources() -> list[Path]:
 
 
 # --- what is looked for ---------------------------------------------------------------------------
-def shells(nodes: list[ast.AST]) -> Iterator[Found]:
+def shells(nodes: list[ast.AST]) -> Iterator[Place]:
     """Everything that starts a shell."""
     names = dict(_imported(nodes))
     for node in nodes:
@@ -77,7 +77,7 @@ def _dotted(called: ast.expr) -> str:
     return f"{called.id}{rest}" if isinstance(called, ast.Name) else ""
 
 
-def makers_of_code(nodes: list[ast.AST]) -> Iterator[Found]:
+def makers_of_code(nodes: list[ast.AST]) -> Iterator[Place]:
     for node in nodes:
         if isinstance(node, ast.Name) and node.id in MAKERS:
             yield node.lineno, node.id
