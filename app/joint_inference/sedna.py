@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import Any
 
-from app.joint_inference.model.resource import API_VERSION, Role, specification_of
+from app.joint_inference.model.resource import API_VERSION, VERSION, Role, specification_of
+from app.joint_inference.problems import Problem, refuse
 from app.kit.text.json_values import JsonObject
 
-SEDNA = "sedna.io/v1alpha1"
+SEDNA_GROUP = "sedna.io"
+SEDNA = f"{SEDNA_GROUP}/{VERSION}"
 BUNDLED = {"scriptDir": "", "scriptBootFile": "", "frameworkType": "", "frameworkVersion": ""}
 NO_FOLDERS = "It writes no pictures into folders; the page shows the newest hard samples."
 SEDNAS = {
@@ -38,12 +42,43 @@ def is_sedna(resource: Mapping[str, Any]) -> bool:
     return bool(resource.get("apiVersion") == SEDNA)
 
 
-def describe_model(resource: Any) -> str:
-    """Returns what stands here for a Model of Sedna, which names a file of a machine; empty for another resource."""
+@dataclass(frozen=True)
+class SednaModel:
+    """A Model of Sedna, which names the file of a model."""
+
+    name: str
+    url: str
+    """Of the file, or its path."""
+    format: str
+    """onnx, pb, …; in lower case."""
+
+
+def read_model(resource: Any) -> SednaModel | None:
+    """Returns a Model; None for another resource.
+
+    Raises:
+        InvalidResource: It has no name, or names no file.
+    """
     if not (isinstance(resource, dict) and is_sedna(resource) and resource.get("kind") == "Model"):
-        return ""
-    name = (resource.get("metadata") or {}).get("name")
-    return f"Register the model {name}, as ONNX, unless it is there: modelmill models add {name} --file model.onnx"
+        return None
+    name, url, kind = (
+        _read_text(resource, *path) for path in (("metadata", "name"), ("spec", "url"), ("spec", "format"))
+    )
+    refuse(
+        [Problem(path, "is missing") for path, value in (("$.metadata.name", name), ("$.spec.url", url)) if not value]
+    )
+    return SednaModel(name, url, kind.lower() or PurePosixPath(url.split("?")[0]).suffix.removeprefix("."))
+
+
+def _read_text(value: Any, *path: str) -> str:
+    for key in path:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value if isinstance(value, str) else ""
+
+
+def read_spelling(resource: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[str]]:
+    """As from_sedna; a resource in the requirement's spelling is returned as it is."""
+    return from_sedna(resource) if is_sedna(resource) else (resource, [])
 
 
 def from_sedna(resource: Mapping[str, Any]) -> tuple[JsonObject, list[str]]:
@@ -61,6 +96,52 @@ def from_sedna(resource: Mapping[str, Any]) -> tuple[JsonObject, list[str]]:
         if isinstance(spec.get(side), dict):
             workers[side] = _convert_worker(role, spec[side], f"{name}-{role.value}", left_out)
     return {**translated, "spec": {**spec, **workers}}, left_out
+
+
+def to_sedna(resource: Mapping[str, Any]) -> JsonObject:
+    """Returns a valid resource in Sedna's spelling, for its tools. What Sedna does not have keeps its name here."""
+    spec, name = resource["spec"], resource["metadata"]["name"]
+    workers = {
+        f"{role.value}Worker": _present_worker(spec[f"{role.value}Worker"], f"{name}-{role.value}") for role in Role
+    }
+    return {**resource, "apiVersion": SEDNA, "spec": {**spec, **workers}}
+
+
+def _present_worker(worker: Mapping[str, Any], default_name: str) -> JsonObject:
+    """One with a script of its own keeps its workerSpec: no template stands for it."""
+    rest = dict(worker)
+    fields: JsonObject = {"name": rest.pop("name")} if rest["name"] != default_name else {}
+    rest.pop("name", None)
+    if "hardExampleAlgorithm" in rest:
+        fields["hardExampleMining"] = rest.pop("hardExampleAlgorithm")
+    if not rest["workerSpec"]["scriptDir"]:
+        parameters = rest.pop("workerSpec").get("parameters", ())
+        env = [{"name": one["key"], "value": one["value"]} for one in parameters]
+        node = {"nodeName": rest.pop("nodeName")} if "nodeName" in rest else {}
+        fields["template"] = {"spec": {**node, "containers": [{"name": "worker", "env": env}]}}
+    return {**fields, **rest}
+
+
+def sedna_schema(spec: Mapping[str, Any]) -> JsonObject:
+    """Returns the schema of Sedna's spec, which also takes the fields that the requirement has.
+
+    Args:
+        spec: the schema of the requirement's.
+    """
+    template = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    workers: dict[str, Any] = {
+        side: {
+            "type": "object",
+            "properties": {
+                **worker["properties"],
+                "template": {**template, "description": "A pod, of which nodeName and env count."},
+            },
+        }
+        for side, worker in spec["properties"].items()
+    }
+    edge = workers["edgeWorker"]["properties"]
+    edge["hardExampleMining"] = edge["hardExampleAlgorithm"]
+    return {**spec, "properties": workers}
 
 
 def _convert_worker(role: Role, worker: Mapping[str, Any], name: str, left_out: list[str]) -> JsonObject:

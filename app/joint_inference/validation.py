@@ -17,7 +17,7 @@ from app.joint_inference.model.crd import SPEC_SCHEMA, STATUS_SCHEMA
 from app.joint_inference.model.resource import API_VERSION, KIND
 from app.joint_inference.model.rollout import size_of
 from app.joint_inference.problems import Problem, path_of, refuse, shorten_value
-from app.joint_inference.sedna import from_sedna, ignored_parameters, is_sedna
+from app.joint_inference.sedna import ignored_parameters, read_spelling
 from app.kit.text.json_values import JsonObject
 from app.kit.text.labels import BadLabels, check_labels
 
@@ -66,6 +66,7 @@ def select_known_fields(resource: Any) -> JsonObject:
     """Returns the labels, annotations and fields of spec that a resource names and a schema knows, whole or in part,
     and valid or not; what is nested too deep is refused."""
     _refuse_deep(resource, "$")
+    resource, _ = read_spelling(resource)
     raw_metadata = resource.get("metadata")
     raw_metadata = raw_metadata if isinstance(raw_metadata, dict) else {}
     about = {key: raw_metadata[key] for key in ("labels", "annotations") if raw_metadata.get(key)}
@@ -75,7 +76,7 @@ def select_known_fields(resource: Any) -> JsonObject:
 
 def unknown_in(resource: Any) -> list[str]:
     """As warnings_of, of a resource that may name no more than some fields."""
-    _, pruned = _prune(resource.get("spec") or {}, SPEC_SCHEMA, ("spec",))
+    _, pruned = _prune(read_spelling(resource)[0].get("spec") or {}, SPEC_SCHEMA, ("spec",))
     return [path_of(path).removeprefix("$.") for path in pruned]
 
 
@@ -96,7 +97,7 @@ def _examine(resource: Any, namespace: str | None) -> tuple[JsonObject, list[str
     if not isinstance(resource, dict):
         refuse([Problem("$", f"must be an object, not {_name_kind(resource)}")])
     _refuse_deep(resource, "$")
-    resource, unknown = from_sedna(resource) if is_sedna(resource) else (resource, [])
+    resource, unknown = read_spelling(resource)
     head = list(_check_head(resource))
     raw_metadata = resource.get("metadata")
     about = metadata.normalize_metadata(raw_metadata if isinstance(raw_metadata, dict) else {}, namespace)

@@ -84,7 +84,7 @@ def add(
     names = read_text(str(labels)).strip().splitlines() if labels else []
     if file:
         bring = partial(client.bring, decoder=decoder, labels=names, new_version=new_version, note=note)
-        model = _bring(bring, name, file)
+        model = bring_file(bring, name, file)
     else:
         model = client.add_from_job(
             name, job, artifact=artifact, decoder=decoder, labels=names, new_version=new_version, note=note
@@ -219,7 +219,7 @@ def model_lines(model: JsonObject) -> Iterator[str]:
         yield f"twin      ONNX, {model['twin_size_bytes']} bytes, {model['twin_sha256']}"
 
 
-def _bring(bring: Callable[[str, Path], JsonObject], name: str, file: Path) -> JsonObject:
+def bring_file(bring: Callable[[str, Path], JsonObject], name: str, file: Path) -> JsonObject:
     """With the files beside it that its weights lie in."""
     from app.conversion.cli.conversion import bundled, require_model
 

@@ -37,7 +37,7 @@ UNKNOWN_DELIVERY = f"msg_{'b' * 32}"
 UNKNOWN_CALIBRATION = "12345678-1234-4234-8234-123456789abc"
 UNKNOWN_TASK = "mvp2-alice-script-20260101-000000-0000"
 HOME = "/private/users"
-K8S, JIS = "/apis/neptune.io/v1alpha1", "jointinferenceservices"
+K8S, SEDNA, JIS = "/apis/neptune.io/v1alpha1", "/apis/sedna.io/v1alpha1", "jointinferenceservices"
 MARK = "Alices-secret-net"
 TUS = {"Tus-Resumable": "1.0.0"}
 PART = {"Content-Type": "application/offset+octet-stream", "Upload-Offset": "0"}
@@ -80,10 +80,13 @@ COMMON = {
     "/api/v1/namespaces/{namespace}/events",
     "/apis",
     "/apis/neptune.io",
-    "/apis/neptune.io/v1alpha1",
+    K8S,
+    "/apis/sedna.io",
+    SEDNA,
     "/openapi/v2",
     "/openapi/v3",
-    "/openapi/v3/apis/neptune.io/v1alpha1",
+    f"/openapi/v3{K8S}",
+    f"/openapi/v3{SEDNA}",
     "/apis/{rest:path}",
 }
 """The same for all who are signed in."""
@@ -182,6 +185,8 @@ LISTS = {
     "/ui/services/new",
     f"{K8S}/{JIS}",
     f"{K8S}/namespaces/{{namespace}}/{JIS}",
+    f"{SEDNA}/{JIS}",
+    f"{SEDNA}/namespaces/{{namespace}}/{JIS}",
 }
 """GET shows one's own things only."""
 ADMIN = re.compile(r"/api/v2/users|/api/v2/audit|/ui/admin")
@@ -420,7 +425,8 @@ THINGS = {
         )
     ),
     *(
-        f"{method} {K8S}/namespaces/{{namespace}}/{JIS}/{{service}}{rest}"
+        f"{method} {group}/namespaces/{{namespace}}/{JIS}/{{service}}{rest}"
+        for group in (K8S, SEDNA)
         for method, rest in (
             ("GET", ""),
             ("PUT", ""),
@@ -543,6 +549,8 @@ SENDING = {
     "POST /ui/services/new/preview",
     f"POST {K8S}/{JIS}",
     f"POST {K8S}/namespaces/{{namespace}}/{JIS}",
+    f"POST {SEDNA}/{JIS}",
+    f"POST {SEDNA}/namespaces/{{namespace}}/{JIS}",
     "POST /uploads",
     "POST /uploads/presign",
     "POST /uploads/resumable",
@@ -711,7 +719,7 @@ def named(path: str) -> str:
     """With a name of its own for what is called {name} elsewhere, too."""
     if path.startswith("/ui/video/"):
         return path.replace("{uid}", "{job_uid}")
-    of_services = ("/api/v2/services/", "/ui/services/", f"{K8S}/", "/{namespace}/neptune/")
+    of_services = ("/api/v2/services/", "/ui/services/", f"{K8S}/", f"{SEDNA}/", "/{namespace}/neptune/")
     return path.replace("{name}", "{service}") if path.startswith(of_services) else path
 
 
@@ -774,7 +782,8 @@ def body_for(path: str, whose: Mapping[str, str]) -> dict[str, Any]:
         return {"json": {"action": "pause"}} if path.startswith("/api/") else {"data": {"action": "pause"}}
     if path.startswith("/ui/"):
         return {"data": {"yaml": json.dumps(a_service(whose["service"]))}}
-    return {"json": {**a_service(whose["service"]), "status": {"active": 7}}}
+    group = {"apiVersion": "sedna.io/v1alpha1"} if path.startswith(SEDNA) else {}
+    return {"json": {**a_service(whose["service"]), **group, "status": {"active": 7}}}
 
 
 def sent(whose: Mapping[str, str]) -> dict[str, list[dict[str, Any]]]:
@@ -849,6 +858,8 @@ def sent(whose: Mapping[str, str]) -> dict[str, list[dict[str, Any]]]:
         "POST /ui/services/new": nothing,
         f"POST {K8S}/{JIS}": nothing,
         f"POST {K8S}/namespaces/{{namespace}}/{JIS}": nothing,
+        f"POST {SEDNA}/{JIS}": nothing,
+        f"POST {SEDNA}/namespaces/{{namespace}}/{JIS}": nothing,
         "POST /uploads": nothing,
         "POST /uploads/presign": nothing,
         "POST /uploads/resumable": nothing,
@@ -953,6 +964,7 @@ def test_a_list_shows_ones_own(spy: httpx.Client, alice: Person, hers: dict[str,
         "/api/v2/services",
         "/ui/services",
         f"{K8S}/{JIS}",
+        f"{SEDNA}/{JIS}",
         "/api/v2/video/jobs",
         "/user/get_all_status",
         "/ui/video",

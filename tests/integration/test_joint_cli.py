@@ -16,13 +16,19 @@ from typing import Any
 import httpx
 import pytest
 import yaml
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 from app.bootstrap.container import Container
 from app.joint_inference.cli import services
 from app.joint_inference.service.row_report import RowReport
 from app.kit.cli.command import Exit
 from app.main import create_app
+from app.model_registry.client import ModelsClient
 from app.settings import Settings
+from tests.harness.api import classifying_model, small_model
 from tests.harness.command_line import typed_in
 from tests.harness.joint.nodes import Env, helmet
 from tests.harness.web import served
@@ -56,12 +62,65 @@ def test_several_documents_are_applied_and_applied_again(monkeypatch, capsys, tm
     assert capsys.readouterr().out.splitlines() == ["default/one configured", "shop/two configured"]
 
 
-def test_sednas_models_beside_a_service_are_said_and_keep_nothing_back(monkeypatch, capsys, tmp_path, web, env):
-    model = {"apiVersion": "sedna.io/v1alpha1", "kind": "Model", "metadata": {"name": "big"}, "spec": {"url": "/m.pb"}}
-    assert typed(monkeypatch, "apply", "-f", written(tmp_path, model, helmet("one")), "--url", web) == Exit.OK
+def model_of_sedna(name: str, url: str, **spec: str) -> dict[str, Any]:
+    of_sedna = {"apiVersion": "sedna.io/v1alpha1", "kind": "Model", "metadata": {"name": name}}
+    return {**of_sedna, "spec": {"url": url, **spec}}
+
+
+def test_sednas_models_are_those_of_the_service_beside_them(monkeypatch, capsys, tmp_path, web, env):
+    (tmp_path / "big.onnx").write_bytes(small_model())
+    file = written(tmp_path, helmet("one"), model_of_sedna("big", str(tmp_path / "big.onnx"), format="onnx"))
+    for model, service in (("created", "created"), ("unchanged", "configured")):
+        assert typed(monkeypatch, "apply", "-f", file, "--url", web) == Exit.OK
+        assert capsys.readouterr().out.splitlines() == [f"model big {model}", f"default/one {service}"]
+    (tmp_path / "big.onnx").write_bytes(classifying_model())
+    assert typed(monkeypatch, "apply", "-f", file, "--url", web) == Exit.OK
+    assert capsys.readouterr().out.splitlines()[0] == "model big configured"
+    with ModelsClient(web) as models:
+        assert [one["version"] for one in models.versions("big")["versions"]] == [2, 1]
+
+
+def test_the_model_of_sedna_is_downloaded_from_its_url(monkeypatch, capsys, tmp_path, web, env):
+    async def give(_: Request) -> Response:
+        return Response(small_model())
+
+    with served(Starlette(routes=[Route("/big.onnx", give)])) as url:
+        file = written(tmp_path, model_of_sedna("big", f"{url}/big.onnx?v=1"), model_of_sedna("b", f"{url}/b.onnx"))
+        assert typed(monkeypatch, "apply", "-f", file, "--url", web) == Exit.BAD_INPUT
     captured = capsys.readouterr()
-    assert captured.out.splitlines() == ["default/one created"]
-    assert "Register the model big" in captured.err and "modelmill models add big --file model.onnx" in captured.err
+    assert captured.out.splitlines() == ["model big created"]
+    assert "The file of the model b cannot be fetched" in captured.err and "404" in captured.err
+
+
+@pytest.mark.parametrize(
+    ("url", "problem"),
+    [
+        ("/data/m.pb", "has the format pb, and models run as ONNX"),
+        ("/data/none.onnx", "is not on this machine: /data/none.onnx"),
+        ("s3://models/m.onnx", "cannot be fetched from s3://"),
+        ("http://[/m.onnx", "has no valid URL"),
+    ],
+)
+def test_a_model_of_sedna_that_cannot_be_fetched_is_refused_unless_it_is_registered(
+    monkeypatch, capsys, tmp_path, web, env, url, problem
+):
+    file = written(tmp_path, helmet("one"), model_of_sedna("big", url))
+    assert typed(monkeypatch, "apply", "-f", file, "--url", web) == Exit.BAD_INPUT
+    captured = capsys.readouterr()
+    assert captured.out == "" and f"The file of the model big {problem}" in captured.err
+    assert "modelmill models add big --file model.onnx" in captured.err
+    (tmp_path / "big.onnx").write_bytes(small_model())
+    with ModelsClient(web) as models:
+        models.bring("big", tmp_path / "big.onnx", decoder="auto", labels=[])
+    assert typed(monkeypatch, "apply", "-f", file, "--url", web) == Exit.OK
+    captured = capsys.readouterr()
+    assert captured.out.splitlines() == ["model big unchanged", "default/one created"]
+    assert problem in captured.err and "the registered version 1 is used" in captured.err
+
+
+def test_a_model_of_sedna_names_its_file(monkeypatch, capsys, tmp_path, web, env):
+    assert typed(monkeypatch, "apply", "-f", written(tmp_path, model_of_sedna("big", "")), "--url", web) != Exit.OK
+    assert "$.spec.url: is missing" in capsys.readouterr().err
 
 
 def test_stdin_is_a_file_too(monkeypatch, capsys, web, env):

@@ -15,7 +15,7 @@ import typer
 from app.kit.cli.command import EPILOG, CommandFailed, Exit, Unreachable
 from app.kit.cli.document_files import read_file
 from app.kit.cli.service_commands import ServiceCommands
-from app.kit.cli.service_options import AsJson, Limit
+from app.kit.cli.service_options import AsJson, Limit, token
 from app.kit.cli.tables import print_record, print_table
 from app.kit.errors import BadRequest, NotFound
 from app.kit.text.json_values import JsonObject
@@ -23,6 +23,7 @@ from app.standalone.camera import CAMERA, CAMERA_HELP, DEVICE_HELP
 
 if TYPE_CHECKING:
     from app.joint_inference.client import JointClient
+    from app.joint_inference.sedna import SednaModel
 
 POLL_S = 1.0
 PATIENCE_S = 60.0
@@ -43,15 +44,15 @@ def apply(
     ],
     as_json: AsJson = False,
 ) -> None:
-    """Create or change services. The file may contain several documents."""
+    """Create or change services. The file may contain several documents, also Models of Sedna."""
     from app.joint_inference.cli.tables import full_name
-    from app.joint_inference.sedna import describe_model
+    from app.joint_inference.sedna import read_model
 
     resources, records = read_resources(file), []
-    for resource in resources:
-        if model := describe_model(resource):
-            typer.echo(f"warning: {model}", err=True)
-            continue
+    models = [model for resource in resources if (model := read_model(resource))]
+    if models:
+        _apply_models(client, models, is_quiet=as_json)
+    for resource in (resource for resource in resources if not read_model(resource)):
         record, is_new = client.apply(resource)
         records.append(record)
         if not as_json:
@@ -139,6 +140,20 @@ def delete(
         raise CommandFailed(Exit.FAILED)
     text = f"{namespace}/{name} {'deleted' if wait else 'is being deleted'}"
     print_record({"removed": f"{namespace}/{name}"}, text, as_json=as_json)
+
+
+def _apply_models(client: JointClient, models: list[SednaModel], *, is_quiet: bool) -> None:
+    """Before the services that name them."""
+    from app.joint_inference.cli.sedna_models import apply_model
+    from app.model_registry.client import ModelsClient
+
+    with ModelsClient(client.url, token=token()) as registry:
+        for model in models:
+            done, warning = apply_model(registry, model)
+            if not is_quiet:
+                typer.echo(f"model {model.name} {done}")
+            if warning:
+                typer.echo(f"warning: {warning}", err=True)
 
 
 def split_full_name(full_name: str) -> tuple[str, str]:

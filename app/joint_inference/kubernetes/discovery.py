@@ -11,10 +11,11 @@ from starlette.responses import JSONResponse, Response
 
 from app.joint_inference.access import joint_of
 from app.joint_inference.errors import ServiceNotFound
+from app.joint_inference.kubernetes.groups import GROUPS, ApiGroup, group_of
 from app.joint_inference.kubernetes.representations import speaks_status
 from app.joint_inference.kubernetes.requests import fields_of, wants_table
 from app.joint_inference.metadata import DEFAULT_NAMESPACE
-from app.joint_inference.model.resource import API_VERSION, GROUP, KIND, PLURAL, SHORT_NAMES, SINGULAR, VERSION
+from app.joint_inference.model.resource import API_VERSION, KIND, PLURAL, SINGULAR, VERSION
 from app.joint_inference.service import ServiceEvent
 from app.kit.errors import BadRequest, NotFound
 from app.kit.text.json_values import JsonObject
@@ -22,11 +23,7 @@ from app.kit.web.auth import user_of
 
 LIKE = ("1", "32")
 """The version of Kubernetes whose API is imitated."""
-_GROUP_VERSION = {"groupVersion": API_VERSION, "version": VERSION}
-_GROUP = {"name": GROUP, "versions": [_GROUP_VERSION], "preferredVersion": _GROUP_VERSION}
 VERSIONS = {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
-GROUPS = {"kind": "APIGroupList", "apiVersion": "v1", "groups": [_GROUP]}
-GROUP_OF_OURS = {"kind": "APIGroup", "apiVersion": "v1", **_GROUP}
 CORE = {
     "kind": "APIResourceList",
     "groupVersion": "v1",
@@ -41,28 +38,6 @@ CORE = {
         },
     ],
 }
-RESOURCES = {
-    "kind": "APIResourceList",
-    "apiVersion": "v1",
-    "groupVersion": API_VERSION,
-    "resources": [
-        {
-            "name": PLURAL,
-            "singularName": SINGULAR,
-            "namespaced": True,
-            "kind": KIND,
-            "shortNames": list(SHORT_NAMES),
-            "verbs": ["create", "delete", "get", "list", "patch", "update", "watch"],
-        },
-        {
-            "name": f"{PLURAL}/status",
-            "singularName": "",
-            "namespaced": True,
-            "kind": KIND,
-            "verbs": ["get", "patch", "update"],
-        },
-    ],
-}
 
 
 async def versions(_: Request) -> Response:
@@ -70,19 +45,37 @@ async def versions(_: Request) -> Response:
 
 
 async def groups(_: Request) -> Response:
-    return JSONResponse(GROUPS)
+    described = [_describe_group(group) for group in GROUPS]
+    return JSONResponse({"kind": "APIGroupList", "apiVersion": "v1", "groups": described})
 
 
-async def group(_: Request) -> Response:
-    return JSONResponse(GROUP_OF_OURS)
+async def group(request: Request) -> Response:
+    return JSONResponse({"kind": "APIGroup", "apiVersion": "v1", **_describe_group(group_of(request))})
 
 
 async def core(_: Request) -> Response:
     return JSONResponse(CORE)
 
 
-async def resources(_: Request) -> Response:
-    return JSONResponse(RESOURCES)
+async def resources(request: Request) -> Response:
+    group = group_of(request)
+    service = {
+        "name": PLURAL,
+        "singularName": SINGULAR,
+        "namespaced": True,
+        "kind": KIND,
+        "shortNames": list(group.short_names),
+        "verbs": ["create", "delete", "get", "list", "patch", "update", "watch"],
+    }
+    status = {"name": f"{PLURAL}/status", "singularName": "", "verbs": ["get", "patch", "update"]}
+    return JSONResponse(
+        {
+            "kind": "APIResourceList",
+            "apiVersion": "v1",
+            "groupVersion": group.api_version,
+            "resources": [service, {**status, "namespaced": True, "kind": KIND}],
+        }
+    )
 
 
 async def version_of(_: Request) -> Response:
@@ -153,6 +146,11 @@ async def _list_names(request: Request) -> list[str]:
     services, user = joint_of(request).services, user_of(request)
     every, _ = await run_in_threadpool(services.all, user)
     return sorted({DEFAULT_NAMESPACE, *(service.namespace for service in every)})
+
+
+def _describe_group(group: ApiGroup) -> JsonObject:
+    version = {"groupVersion": group.api_version, "version": VERSION}
+    return {"name": group.name, "versions": [version], "preferredVersion": version}
 
 
 def _describe_namespace(name: str) -> JsonObject:

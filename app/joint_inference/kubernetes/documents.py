@@ -1,4 +1,5 @@
-"""The OpenAPI documents of the Kubernetes-shaped API: used by kubectl to validate and explain fields.
+"""The OpenAPI documents of the Kubernetes-shaped API, one for each group: kubectl validates and explains fields by
+them.
 
 kubectl takes its schemas from them, and whether the server validates fields itself (fieldValidation), which it does.
 Version 2 is served as JSON. kubectl requests only its binary form, which is not served, and continues without it.
@@ -13,21 +14,17 @@ from functools import cache
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from app.joint_inference.kubernetes.groups import GROUPS, NEPTUNE, ApiGroup, group_of
 from app.joint_inference.kubernetes.openapi_v2 import to_version_2
 from app.joint_inference.kubernetes.representations import failure
 from app.joint_inference.model.crd import METADATA_SCHEMA, SCHEMA
-from app.joint_inference.model.resource import API_VERSION, GROUP, KIND, LIST_KIND, PLURAL, VERSION
+from app.joint_inference.model.resource import KIND, LIST_KIND, PLURAL, VERSION
 from app.kit.errors import NotFound
 from app.kit.text.json_values import JsonObject
 from app.kit.web.idempotency import HEADER
 from app.kit.web.idempotency import SCHEMA as SCHEMA_OF_KEY
 
-V3 = f"/openapi/v3/apis/{API_VERSION}"
-_KIND = [{"group": GROUP, "kind": KIND, "version": VERSION}]
-_ITEM = "io.neptune.v1alpha1.JointInferenceService"
-_LIST = f"{_ITEM}List"
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
-_ITEMS_PATH = f"/apis/{API_VERSION}/namespaces/{{namespace}}/{PLURAL}"
 _TEXT = {"type": "string"}
 _DESCRIBED = {
     "edgeWorker": "The worker at the edge, with the small model.",
@@ -36,72 +33,84 @@ _DESCRIBED = {
 
 
 async def v3(_: Request) -> Response:
-    return JSONResponse({"paths": {f"apis/{API_VERSION}": {"serverRelativeURL": f"{V3}?hash={_compute_digest()}"}}})
+    urls = {group.path: f"/openapi/v3{group.path}?hash={_compute_digest(group)}" for group in GROUPS}
+    return JSONResponse({"paths": {path.removeprefix("/"): {"serverRelativeURL": url} for path, url in urls.items()}})
 
 
-async def v3_of_ours(_: Request) -> Response:
-    return Response(_load_text(), media_type="application/json", headers={"ETag": f'"{_compute_digest()}"'})
+async def v3_of_group(request: Request) -> Response:
+    group = group_of(request)
+    return Response(_load_text(group), media_type="application/json", headers={"ETag": f'"{_compute_digest(group)}"'})
 
 
 async def v2(request: Request) -> Response:
     accepted = {part.partition(";")[0].strip().lower() for part in request.headers.get("accept", "*/*").split(",")}
     if accepted.isdisjoint(("application/json", "application/*", "*/*", "*", "")):
         return failure(NotFound("OpenAPI of version 2 is served only as JSON; see /openapi/v3, too."))
-    return JSONResponse(to_version_2(document()))
+    return JSONResponse(to_version_2(document(*GROUPS)))
 
 
 @cache
-def _load_text() -> bytes:
-    return json.dumps(document()).encode()
+def _load_text(group: ApiGroup) -> bytes:
+    return json.dumps(document(group)).encode()
 
 
 @cache
-def _compute_digest() -> str:
-    return hashlib.sha256(_load_text()).hexdigest()[:32].upper()
+def _compute_digest(group: ApiGroup) -> str:
+    return hashlib.sha256(_load_text(group)).hexdigest()[:32].upper()
 
 
-def document() -> JsonObject:
-    """Returns the OpenAPI 3.0 document of the group and version."""
+def document(*groups: ApiGroup) -> JsonObject:
+    """Returns the OpenAPI 3.0 document of these groups."""
     return {
         "openapi": "3.0.0",
         "info": {"title": "Modelmill", "version": VERSION},
-        "paths": {
-            f"/apis/{API_VERSION}/{PLURAL}": {"get": _describe_operation("listForAllNamespaces", "list", _LIST)},
-            _ITEMS_PATH: {
-                "parameters": [_in_path("namespace")],
-                "get": _describe_operation("list", "list", _LIST),
-                "post": _add_body(_describe_operation("create", "post", _ITEM, writes=True)),
-            },
-            f"{_ITEMS_PATH}/{{name}}": _find_one("", "delete"),
-            f"{_ITEMS_PATH}/{{name}}/status": _find_one("Status"),
-        },
-        "components": {"schemas": _build_schemas()},
+        "paths": {path: item for group in groups for path, item in _describe_paths(group).items()},
+        "components": {"schemas": {name: schema for group in groups for name, schema in _build_schemas(group).items()}},
     }
 
 
-def _find_one(suffix: str, *further: str) -> JsonObject:
+def _describe_paths(group: ApiGroup) -> JsonObject:
+    items = f"{group.path}/namespaces/{{namespace}}/{PLURAL}"
+    return {
+        f"{group.path}/{PLURAL}": {"get": _describe_operation(group, "listForAllNamespaces", "list")},
+        items: {
+            "parameters": [_in_path("namespace")],
+            "get": _describe_operation(group, "list", "list"),
+            "post": _add_body(_describe_operation(group, "create", "post", writes=True)),
+        },
+        f"{items}/{{name}}": _find_one(group, "", "delete"),
+        f"{items}/{{name}}/status": _find_one(group, "Status"),
+    }
+
+
+def _name_item(group: ApiGroup) -> str:
+    return f"{group.schema_prefix}.{KIND}"
+
+
+def _find_one(group: ApiGroup, suffix: str, *further: str) -> JsonObject:
     methods = {"get": "get", "put": "put", "patch": "patch", **{name: name for name in further}}
     return {
         "parameters": [_in_path("namespace"), _in_path("name")],
         **{
-            method: _describe_operation(f"{method}{suffix}", action, _ITEM, writes=method in ("put", "patch"))
+            method: _describe_operation(group, f"{method}{suffix}", action, writes=method in ("put", "patch"))
             for method, action in methods.items()
         },
     }
 
 
-def _describe_operation(name: str, action: str, answers: str, *, writes: bool = False) -> JsonObject:
+def _describe_operation(group: ApiGroup, name: str, action: str, *, writes: bool = False) -> JsonObject:
+    answers = _name_item(group) + ("List" if action == "list" else "")
     response = {"description": "OK", "content": {"application/json": {"schema": _make_ref(answers)}}}
     parameters = [_in_query("dryRun"), _in_query("fieldManager"), _in_query("fieldValidation")] if writes else []
     operation = {
-        "operationId": f"{name}{KIND}",
+        "operationId": f"{name}{KIND}{'' if group is NEPTUNE else group.name}",
         "responses": {"200": response},
         "parameters": parameters,
         "x-kubernetes-action": action,
-        "x-kubernetes-group-version-kind": _KIND[0],
+        "x-kubernetes-group-version-kind": group.kind,
     }
     if writes:
-        operation["requestBody"] = {"content": {"application/json": {"schema": _make_ref(_ITEM)}}}
+        operation["requestBody"] = {"content": {"application/json": {"schema": _make_ref(_name_item(group))}}}
     return operation
 
 
@@ -110,13 +119,14 @@ def _add_body(operation: JsonObject) -> JsonObject:
     return {**operation, "parameters": [*operation["parameters"], header]}
 
 
-def _build_schemas() -> JsonObject:
+def _build_schemas(group: ApiGroup) -> JsonObject:
+    item = _name_item(group)
     head = {
-        "apiVersion": {**_TEXT, "description": API_VERSION},
+        "apiVersion": {**_TEXT, "description": group.api_version},
         "kind": {**_TEXT, "description": KIND},
         "metadata": {"description": "Name, namespace, labels, annotations.", "allOf": [_make_ref(_META)]},
     }
-    spec = json.loads(json.dumps(SCHEMA["properties"]["spec"]))
+    spec = json.loads(json.dumps(group.spec_schema))
     for name, description in _DESCRIBED.items():
         spec["properties"][name]["description"] = description
     body = {
@@ -126,15 +136,15 @@ def _build_schemas() -> JsonObject:
             "description": "What does run, as it was found last.",
         },
     }
-    of_list = [{**_KIND[0], "kind": LIST_KIND}]
+    of_list = [{**group.kind, "kind": LIST_KIND}]
     return {
-        _ITEM: {
+        item: {
             "description": "A small model at the edge answers, and asks the big one in the cloud for the hard samples.",
             "type": "object",
             "properties": {**head, **body},
-            "x-kubernetes-group-version-kind": _KIND,
+            "x-kubernetes-group-version-kind": [group.kind],
         },
-        _LIST: {
+        f"{item}List": {
             "type": "object",
             "required": ["items"],
             "x-kubernetes-group-version-kind": of_list,
@@ -142,7 +152,7 @@ def _build_schemas() -> JsonObject:
                 "apiVersion": _TEXT,
                 "kind": _TEXT,
                 "metadata": {"type": "object"},
-                "items": {"type": "array", "items": _make_ref(_ITEM)},
+                "items": {"type": "array", "items": _make_ref(item)},
             },
         },
         _META: METADATA_SCHEMA,

@@ -11,6 +11,7 @@ from starlette.responses import JSONResponse, Response
 
 from app.joint_inference.access import joint_of
 from app.joint_inference.errors import ServiceNotFound
+from app.joint_inference.kubernetes.groups import group_of
 from app.joint_inference.kubernetes.read_endpoints import answer_service
 from app.joint_inference.kubernetes.representations import add_warnings, speaks_status
 from app.joint_inference.kubernetes.requests import (
@@ -60,7 +61,7 @@ def _answer_merge(request: Request, patch: Any) -> Response:
         raise BadRequest("A merge patch is an object.")
 
     def edit(before: Service) -> tuple[Any, None]:
-        resource = merge_patch(before.to_resource(), patch)
+        resource = merge_patch(group_of(request).present(before.to_resource()), patch)
         return resource if metadata_of(patch).get("resourceVersion") else _of_any_version(resource), None
 
     return _answer_change(request, edit, Manager(write_options(request).manager))
@@ -68,7 +69,7 @@ def _answer_merge(request: Request, patch: Any) -> Response:
 
 def _answer_patch(request: Request, operations: Any) -> Response:
     def edit(before: Service) -> tuple[Any, Any]:
-        whole = before.to_resource()
+        whole = group_of(request).present(before.to_resource())
         after = patch_resource(whole, operations)
         managed = metadata_of(after).get("managedFields")
         is_other = managed != whole["metadata"].get("managedFields")
@@ -80,7 +81,7 @@ def _answer_patch(request: Request, operations: Any) -> Response:
 def _answer_apply(request: Request, resource: Any) -> Response:
     """Creates the service, or changes the fields that the body names, and those that its manager named before but no
     longer does."""
-    check_kind(resource)
+    check_kind(request, resource)
     writing, place = write_options(request), request.path_params
     check_place(resource, place["namespace"], place["name"])
     manager, at = Manager(writing.manager, field_ownership.APPLY), to_text(now())
@@ -105,12 +106,15 @@ def _answer_change(request: Request, edit: ResourceEdit, by: Manager, warnings: 
     services, user = joint_of(request).services, user_of(request)
     before = services.get(user, place["namespace"], place["name"])
     resource, _ = edit(before)
-    check_kind(resource)
+    if warnings is None:
+        check_kind(request, resource)
     check_place(resource, before.namespace, before.name)
     check_uid(before, resource)
     messages = warnings_for(resource, writing) if warnings is None else warnings
     if writing.is_dry:
-        return add_warnings(JSONResponse(try_change(services, user, before, resource)), messages)
+        return add_warnings(
+            JSONResponse(group_of(request).present(try_change(services, user, before, resource))), messages
+        )
     service = services.change(user, before.namespace, before.name, edit, now=now(), by=by)
     return add_warnings(answer_service(request, service), messages)
 

@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from app.joint_inference.access import joint_of
+from app.joint_inference.kubernetes.groups import group_of
 from app.joint_inference.kubernetes.representations import list_of, speaks_status, table_of
 from app.joint_inference.kubernetes.requests import number_of, selector_of, wants_table
 from app.joint_inference.kubernetes.watch import watch
@@ -44,7 +45,8 @@ async def list_services(request: Request) -> Response:
         metadata["continue"] = _write_token(matching[limit - 1])
         if not query.get("labelSelector") and not query.get("fieldSelector"):
             metadata["remainingItemCount"] = len(matching) - limit
-    return _answer_list(request, [service.to_resource() for service in matching[:limit]], metadata)
+    present = group_of(request).present
+    return _answer_list(request, [present(service.to_resource()) for service in matching[:limit]], metadata)
 
 
 @speaks_status
@@ -58,7 +60,7 @@ async def get_service(request: Request) -> Response:
 
 def answer_service(request: Request, service: Service, *, status: int = 200) -> Response:
     """One service, as a table if that is wanted."""
-    resource = service.to_resource()
+    resource = group_of(request).present(service.to_resource())
     if not wants_table(request.headers.get("accept", "")):
         return JSONResponse(resource, status_code=status)
     metadata = {"resourceVersion": resource["metadata"]["resourceVersion"]}
@@ -75,7 +77,7 @@ def include_of(request: Request) -> str:
 def _answer_list(request: Request, resources: Sequence[Mapping[str, Any]], metadata: Mapping[str, Any]) -> Response:
     if wants_table(request.headers.get("accept", "")):
         return JSONResponse(table_of(resources, metadata, now=now(), include=include_of(request)))
-    return JSONResponse(list_of(resources, metadata))
+    return JSONResponse(list_of(resources, metadata, group_of(request).api_version))
 
 
 def _place(service: Service) -> tuple[str, str]:

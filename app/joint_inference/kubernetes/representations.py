@@ -13,8 +13,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from app.joint_inference.errors import FieldConflict, InvalidResource, ServiceChanged, ServiceExists, ServiceNotFound
+from app.joint_inference.kubernetes.groups import NEPTUNE, ApiGroup, group_of
 from app.joint_inference.model.crd import PRINTER_COLUMNS
-from app.joint_inference.model.resource import API_VERSION, GROUP, KIND, LIST_KIND, PLURAL
+from app.joint_inference.model.resource import API_VERSION, KIND, LIST_KIND, PLURAL
 from app.kit.errors import ModelmillError, Unauthorized
 from app.kit.text.json_values import JsonObject
 from app.kit.web.http import retry_after
@@ -35,7 +36,6 @@ REASONS = {
     429: "TooManyRequests",
     503: "ServiceUnavailable",
 }
-QUALIFIED = f"{PLURAL}.{GROUP}"
 
 
 def speaks_status(endpoint: Endpoint) -> Endpoint:
@@ -48,26 +48,27 @@ def speaks_status(endpoint: Endpoint) -> Endpoint:
                 raise ServiceNotFound("No name has such a character.")  # which no database stores, either
             return await endpoint(request)
         except ModelmillError as error:
-            return failure(error, request.path_params.get("name", ""))
+            return failure(error, request.path_params.get("name", ""), group_of(request))
 
     return answered
 
 
-def failure(error: ModelmillError, name: str = "") -> Response:
+def failure(error: ModelmillError, name: str = "", group: ApiGroup = NEPTUNE) -> Response:
     headers = retry_after(error) | ({"WWW-Authenticate": "Bearer"} if isinstance(error, Unauthorized) else {})
-    return JSONResponse(status_of(error, name), status_code=error.status, headers=headers)
+    return JSONResponse(status_of(error, name, group), status_code=error.status, headers=headers)
 
 
-def status_of(error: ModelmillError, name: str = "") -> JsonObject:
+def status_of(error: ModelmillError, name: str = "", group: ApiGroup = NEPTUNE) -> JsonObject:
     """Returns a Status.
 
     Args:
         error: what it reports.
         name: of the requested service.
+        group: in which it was requested.
     """
     name = str(error.detail.get("name") or name)
-    reason, message = _describe_error(error, name)
-    details: JsonObject = {"group": GROUP, "kind": PLURAL}
+    reason, message = _describe_error(error, name, group)
+    details: JsonObject = {"group": group.name, "kind": PLURAL}
     if name:
         details["name"] = name
     if isinstance(error, FieldConflict):
@@ -75,7 +76,7 @@ def status_of(error: ModelmillError, name: str = "") -> JsonObject:
             {
                 "reason": "FieldManagerConflict",
                 "field": conflict["field"],
-                "message": f'conflict with "{conflict["manager"]}" using {API_VERSION}',
+                "message": f'conflict with "{conflict["manager"]}" using {group.api_version}',
             }
             for conflict in error.detail["conflicts"]
         ]
@@ -93,19 +94,19 @@ def status_of(error: ModelmillError, name: str = "") -> JsonObject:
     }
 
 
-def _describe_error(error: ModelmillError, name: str) -> tuple[str, str]:
+def _describe_error(error: ModelmillError, name: str, group: ApiGroup) -> tuple[str, str]:
     """Returns reason and message. kubectl shows only the message."""
     sentence = f"{error.message} {error.hint}".strip()
     if isinstance(error, ServiceNotFound):
-        return "NotFound", f'{QUALIFIED} "{name}" not found'
+        return "NotFound", f'{group.qualified} "{name}" not found'
     if isinstance(error, ServiceExists):
-        return "AlreadyExists", f'{QUALIFIED} "{name}" already exists'
+        return "AlreadyExists", f'{group.qualified} "{name}" already exists'
     if isinstance(error, ServiceChanged):
-        return "Conflict", f'Operation cannot be fulfilled on {QUALIFIED} "{name}": {sentence}'
+        return "Conflict", f'Operation cannot be fulfilled on {group.qualified} "{name}": {sentence}'
     if isinstance(error, InvalidResource):
         causes = [_describe_cause(problem) for problem in error.detail.get("problems", ())]
         whole = ", ".join(f"{cause['field']}: {cause['message']}" for cause in causes)
-        return "Invalid", f'{KIND}.{GROUP} "{name}" is invalid: {whole or sentence}'
+        return "Invalid", f'{KIND}.{group.name} "{name}" is invalid: {whole or sentence}'
     return REASONS.get(error.status, "InternalError"), sentence
 
 
@@ -118,8 +119,10 @@ def _describe_cause(problem: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def list_of(items: Sequence[Mapping[str, Any]], metadata: Mapping[str, Any]) -> JsonObject:
-    return {"kind": LIST_KIND, "apiVersion": API_VERSION, "metadata": dict(metadata), "items": list(items)}
+def list_of(
+    items: Sequence[Mapping[str, Any]], metadata: Mapping[str, Any], api_version: str = API_VERSION
+) -> JsonObject:
+    return {"kind": LIST_KIND, "apiVersion": api_version, "metadata": dict(metadata), "items": list(items)}
 
 
 def add_warnings(response: Response, warnings: Sequence[str]) -> Response:

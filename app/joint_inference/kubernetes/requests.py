@@ -11,9 +11,10 @@ from typing import Any
 from starlette.requests import Request
 
 from app.joint_inference.documents import parse_document
+from app.joint_inference.kubernetes.groups import group_of
 from app.joint_inference.model.field_ownership import MAX_MANAGER, OURS
-from app.joint_inference.model.resource import API_VERSION, GROUP, KIND, VERSION, Service
-from app.joint_inference.sedna import ignored_parameters
+from app.joint_inference.model.resource import KIND, VERSION, Service
+from app.joint_inference.sedna import ignored_parameters, read_spelling
 from app.joint_inference.validation import unknown_in, validate, warnings_of
 from app.kit.errors import BadRequest
 from app.kit.text.untrusted_json import UnreadableJson, read_json
@@ -84,45 +85,48 @@ def content_type(request: Request) -> str:
     return request.headers.get("content-type", "").split(";")[0].strip().lower()
 
 
-def check_kind(resource: Any) -> None:
-    """Checks the kind and version.
+def check_kind(request: Request, resource: Any) -> None:
+    """Checks the kind and version of a resource.
 
     Raises:
         BadRequest: They differ from those in the path.
     """
     if not isinstance(resource, dict):
         raise BadRequest("The body is no resource.")
-    if resource.get("kind") != KIND or resource.get("apiVersion") != API_VERSION:
+    group = group_of(request)
+    if resource.get("kind") != KIND or resource.get("apiVersion") != group.api_version:
         actual = f"{resource.get('apiVersion')}, {resource.get('kind')}"[:200]
-        raise BadRequest(f"{KIND} in version {VERSION!r} of {GROUP} is wanted here, not {actual}.")
+        raise BadRequest(f"{KIND} in version {VERSION!r} of {group.name} is wanted here, not {actual}.")
 
 
 def warnings_for(resource: Any, writing: WriteOptions) -> list[str]:
-    """Returns warnings about unknown fields and unused parameters.
+    """Returns warnings about unknown fields, fields of Sedna that have no counterpart, and unused parameters.
 
     Raises:
         BadRequest: Unknown fields are not allowed.
         InvalidResource: The resource is not valid.
     """
     ignored = ignored_parameters(validate(resource)["spec"])
-    if writing.fields == "Ignore":
-        return ignored
-    unknown = warnings_of(resource)
-    if unknown and writing.fields == "Strict":
-        raise _make_bad_request(unknown)
-    return [*(f'unknown field "{path}"' for path in unknown), *ignored]
+    return _make_warnings(resource, warnings_of(resource), ignored, writing)
 
 
 def warnings_for_fields(resource: Any, writing: WriteOptions) -> list[str]:
-    """Returns the same as warnings_for, for a resource with only some of the fields.
+    """Returns the same as warnings_for, but for parameters, for a resource with only some of the fields.
 
     Raises:
         BadRequest: Unknown fields are not allowed.
     """
-    unknown = unknown_in(resource)
+    return _make_warnings(resource, unknown_in(resource), [], writing)
+
+
+def _make_warnings(resource: Any, unknown: Sequence[str], ignored: list[str], writing: WriteOptions) -> list[str]:
+    """What Sedna knows is no mistake, even if unknown fields are."""
+    _, of_sedna = read_spelling(resource)
+    unknown = [path for path in unknown if path not in of_sedna]
     if unknown and writing.fields == "Strict":
         raise _make_bad_request(unknown)
-    return [f'unknown field "{path}"' for path in unknown] if writing.fields == "Warn" else []
+    told = [f'unknown field "{path}"' for path in unknown] if writing.fields == "Warn" else []
+    return [*told, *(f"{path} has no effect here" for path in of_sedna), *ignored]
 
 
 def _make_bad_request(unknown: Sequence[str]) -> BadRequest:

@@ -18,9 +18,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from app.joint_inference.access import joint_of
+from app.joint_inference.kubernetes.groups import NEPTUNE, ApiGroup, group_of
 from app.joint_inference.kubernetes.representations import table_of
 from app.joint_inference.kubernetes.requests import Selector, number_of, selector_of, wants_table
-from app.joint_inference.model.resource import API_VERSION, KIND, Service
+from app.joint_inference.model.resource import KIND, Service
 from app.joint_inference.service import Services
 from app.kit.clock import now
 from app.kit.errors import BadRequest
@@ -105,9 +106,10 @@ class WatchRequest:
     """The content of a table's row: None, Metadata, Object."""
     bookmarks: bool
     initial_end: bool
+    group: ApiGroup = NEPTUNE
 
     def line(self, kind: str, service: Service) -> bytes:
-        resource = service.to_resource()
+        resource = self.group.present(service.to_resource())
         if self.is_table:
             metadata = {"resourceVersion": resource["metadata"]["resourceVersion"]}
             resource = table_of([resource], metadata, now=now(), include=self.include)
@@ -131,6 +133,7 @@ async def watch(request: Request) -> Response:
         include=query.get("includeObject") or "Metadata",
         bookmarks=query.get("allowWatchBookmarks", "").lower() in ("true", "1"),
         initial_end=query.get("sendInitialEvents", "").lower() in ("true", "1"),
+        group=group_of(request),
     )
     after = number_of(query, "resourceVersion", default=0, most=1 << 62)
     first = await run_in_threadpool(view.begin, 0 if wish.initial_end else after)
@@ -151,7 +154,7 @@ async def _stream_lines(
     for kind, service in first:
         yield wish.line(kind, service)
     if wish.initial_end:
-        yield _write_bookmark(view.seen, INITIAL_END)
+        yield _write_bookmark(wish.group, view.seen, INITIAL_END)
     begin = bookmarked = allowed = time.monotonic()
     with hub.watch(NUDGED) as flag:
         while not hub.is_ending and time.monotonic() - begin < wish.seconds:
@@ -159,7 +162,7 @@ async def _stream_lines(
                 yield wish.line(kind, service)
             if wish.bookmarks and time.monotonic() - bookmarked > BOOKMARK_S:
                 bookmarked = time.monotonic()
-                yield _write_bookmark(view.seen, {})
+                yield _write_bookmark(wish.group, view.seen, {})
             if time.monotonic() - allowed > ALLOWED_AGAIN_S:
                 allowed = time.monotonic()
                 if not await _may_go_on(request):
@@ -175,11 +178,11 @@ async def _may_go_on(request: Request) -> bool:
     return bool(await run_in_threadpool(authenticator_of(request).still_holds, request))
 
 
-def _write_bookmark(version: int, annotations: dict[str, str]) -> bytes:
+def _write_bookmark(group: ApiGroup, version: int, annotations: dict[str, str]) -> bytes:
     metadata: JsonObject = {"resourceVersion": str(version), "creationTimestamp": None}
     if annotations:
         metadata["annotations"] = annotations
-    return _write_line("BOOKMARK", {"kind": KIND, "apiVersion": API_VERSION, "metadata": metadata})
+    return _write_line("BOOKMARK", {"kind": KIND, "apiVersion": group.api_version, "metadata": metadata})
 
 
 def _write_line(kind: str, document: JsonObject) -> bytes:

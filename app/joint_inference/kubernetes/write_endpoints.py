@@ -11,6 +11,7 @@ from starlette.responses import JSONResponse, Response
 
 from app.joint_inference.access import joint_of
 from app.joint_inference.errors import ServiceChanged, ServiceExists, ServiceNotFound
+from app.joint_inference.kubernetes.groups import group_of
 from app.joint_inference.kubernetes.read_endpoints import answer_service
 from app.joint_inference.kubernetes.representations import add_warnings, failure, speaks_status
 from app.joint_inference.kubernetes.requests import (
@@ -42,18 +43,19 @@ async def create_service(request: Request) -> Response:
     try:
         return await run_in_threadpool(created, request, resource)
     except ModelmillError as error:
-        return failure(error, read_body_name(resource))  # no name is in the path
+        return failure(error, read_body_name(resource), group_of(request))  # no name is in the path
 
 
 def created(request: Request, resource: Any, operation: str = UPDATE) -> Response:
     writing, user = write_options(request), user_of(request)
-    check_kind(resource)
+    check_kind(request, resource)
     namespace = request.path_params.get("namespace")
     check_place(resource, namespace, "")
     warnings = warnings_for(resource, writing)
     services = joint_of(request).services
     if writing.is_dry:
-        return add_warnings(JSONResponse(_try_create(services, user, resource, namespace), status_code=201), warnings)
+        resource = group_of(request).present(_try_create(services, user, resource, namespace))
+        return add_warnings(JSONResponse(resource, status_code=201), warnings)
     service = services.create(user, resource, now=now(), namespace=namespace, by=Manager(writing.manager, operation))
     return add_warnings(answer_service(request, service, status=201), warnings)
 
@@ -93,7 +95,7 @@ async def replace_service(request: Request) -> Response:
 
 
 def _answer_replace(request: Request, resource: Any) -> Response:
-    check_kind(resource)
+    check_kind(request, resource)
     writing, place = write_options(request), request.path_params
     check_place(resource, place["namespace"], place["name"])
     warnings = warnings_for(resource, writing)
@@ -101,7 +103,9 @@ def _answer_replace(request: Request, resource: Any) -> Response:
     before = services.get(user, place["namespace"], place["name"])
     check_uid(before, resource)
     if writing.is_dry:
-        return add_warnings(JSONResponse(try_change(services, user, before, resource)), warnings)
+        return add_warnings(
+            JSONResponse(group_of(request).present(try_change(services, user, before, resource))), warnings
+        )
     service = services.replace(user, before.namespace, before.name, resource, now=now(), by=Manager(writing.manager))
     return add_warnings(answer_service(request, service), warnings)
 
@@ -141,7 +145,7 @@ def _answer_status_put(request: Request, body: JsonObject) -> Response:
     services, user, place = joint_of(request).services, user_of(request), request.path_params
     before, writing = services.get(user, place["namespace"], place["name"]), write_options(request)
     if request.method == "PUT" or content_type(request) == APPLY:
-        check_kind(body)
+        check_kind(request, body)
         check_place(body, before.namespace, before.name)
     if content_type(request) == APPLY:
         check_status(before.status, validate_status(body.get("status") or {}), force=writing.is_forced)

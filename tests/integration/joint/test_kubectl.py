@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from tests.harness.joint.deployment import JointDeployment
+from tests.harness.joint.resources import SEDNA
 from tests.harness.kubectl import NAME, Kubectl, environment, kubectl_of
 from tests.harness.kubernetes import SAMPLE, kubeconfig, sample, without_resources
 from tests.harness.until import PATIENCE_S
@@ -145,6 +146,26 @@ def test_delete_waits_until_it_is_gone(kubectl: Kubectl) -> None:
     kubectl("create", "-f", SAMPLE)
     assert "deleted" in kubectl("delete", "-f", SAMPLE, f"--timeout={PATIENCE_S}s").stdout
     assert "NotFound" in kubectl("get", "jis", NAME, fails=True).stderr
+
+
+def test_sednas_resource_is_applied_changed_described_and_deleted(kubectl: Kubectl, tmp_path: Path) -> None:
+    file = tmp_path / "sedna.yaml"
+    file.write_text(SEDNA)
+    name, applied = "helmet-detection", "jointinferenceservice.sedna.io/helmet-detection"
+    created = kubectl("apply", "-f", file)
+    assert created.stdout.strip() == f"{applied} created"
+    assert "Warning: spec.edgeWorker.template.spec.dnsPolicy has no effect here" in created.stderr
+    file.write_text(SEDNA.replace("nodeName: edge0", "nodeName: edge1").replace('"0.9"', '"0.8"'))
+    assert kubectl("apply", "-f", file).stdout.strip() == f"{applied} configured"
+    edge = yaml.safe_load(kubectl("get", "jis", name, "-o", "yaml").stdout)["spec"]["edgeWorker"]
+    assert (edge["nodeName"], edge["hardExampleAlgorithm"]["parameters"][0]["value"]) == ("edge1", "0.8")
+    edge = yaml.safe_load(kubectl("get", "-f", file, "-o", "yaml").stdout)["spec"]["edgeWorker"]
+    assert edge["template"]["spec"]["nodeName"] == "edge1"
+    assert kubectl("apply", "--server-side", "-f", file).stdout.strip() == f"{applied} serverside-applied"
+    assert "Accepted" in kubectl("describe", "-f", file).stdout.split("Events:")[1]
+    assert "hardExampleMining" in kubectl("explain", "--api-version=sedna.io/v1alpha1", "jis.spec.edgeWorker").stdout
+    assert "deleted" in kubectl("delete", "-f", file, f"--timeout={PATIENCE_S}s").stdout
+    assert "NotFound" in kubectl("get", "jis", name, fails=True).stderr
 
 
 def test_changes_are_seen_as_they_come(

@@ -11,8 +11,10 @@ import httpx
 import pytest
 from openapi_spec_validator import OpenAPIV2SpecValidator
 
+from app.joint_inference.documents import parse_document
 from app.kit.web.idempotency import HEADER, REPLAYED
 from tests.harness.joint.deployment import JointDeployment
+from tests.harness.joint.resources import SEDNA
 from tests.harness.kubernetes import (
     APPLY,
     EVERYWHERE,
@@ -29,6 +31,7 @@ from tests.harness.kubernetes import (
 )
 from tests.harness.until import PATIENCE_S, until
 
+SEDNA_VERSION = "sedna.io/v1alpha1"
 TABLE = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"}
 
 
@@ -45,12 +48,15 @@ def client(joint: JointDeployment) -> Iterator[httpx.Client]:
 def test_the_groups_versions_and_resources_are_found(client: httpx.Client) -> None:
     assert client.get("/api").json()["versions"] == ["v1"]
     groups = client.get("/apis").json()["groups"]
-    assert [group["preferredVersion"]["groupVersion"] for group in groups] == ["neptune.io/v1alpha1"]
+    assert [group["preferredVersion"]["groupVersion"] for group in groups] == ["neptune.io/v1alpha1", SEDNA_VERSION]
     assert client.get("/apis/neptune.io").json()["kind"] == "APIGroup"
+    assert client.get("/apis/sedna.io").json()["name"] == "sedna.io"
     resources = {resource["name"]: resource for resource in client.get(GROUP).json()["resources"]}
     assert set(resources) == {"jointinferenceservices", "jointinferenceservices/status"}
     assert resources["jointinferenceservices"]["shortNames"] == ["jointinferenceservice", "jis"]
     assert resources["jointinferenceservices"]["namespaced"] is True
+    of_sedna = client.get(f"/apis/{SEDNA_VERSION}").json()
+    assert (of_sedna["groupVersion"], of_sedna["resources"][0]["shortNames"]) == (SEDNA_VERSION, [])
     assert client.get("/version").json()["gitVersion"].startswith("v1.")
 
 
@@ -61,6 +67,9 @@ def test_the_schema_is_found_where_the_index_says(client: httpx.Client) -> None:
     assert spec["required"] == ["edgeWorker", "cloudWorker"]
     creates = whole["paths"][f"{GROUP}/namespaces/{{namespace}}/jointinferenceservices"]["post"]
     assert [each["name"] for each in creates["parameters"] if each["in"] == "header"] == [HEADER]
+    whole = client.get(index[f"apis/{SEDNA_VERSION}"]["serverRelativeURL"]).json()
+    edge = whole["components"]["schemas"]["io.sedna.v1alpha1.JointInferenceService"]["properties"]["spec"]["properties"]
+    assert {"hardExampleMining", "template"} < set(edge["edgeWorker"]["properties"])
 
 
 @pytest.mark.parametrize("accept", ["*/*", "application/json, */*", "application/json;q=0.5"])
@@ -528,3 +537,60 @@ def _settled(client: httpx.Client, name: str) -> dict[str, Any]:
     put(client, sample(name))
     until(lambda: client.get(path(name)).json(), _has_failed)
     return dict(client.get(path(name)).json())
+
+
+# --- Sedna's group ---
+
+
+def _of_sedna(name: str = "") -> str:
+    return path(name).replace("neptune.io", "sedna.io")
+
+
+def test_a_service_is_the_same_object_in_both_groups(client: httpx.Client) -> None:
+    resource = parse_document(SEDNA)
+    made = client.post(_of_sedna(), json=resource, params={"fieldValidation": "Strict"})
+    assert (made.status_code, made.json()["apiVersion"]) == (201, SEDNA_VERSION)
+    told = " ".join(made.headers.get_list("Warning"))
+    assert "template.spec.dnsPolicy has no effect here" in told and "containers[0].image" in told
+    name = resource["metadata"]["name"]
+    of_ours = client.get(path(name)).json()
+    assert (of_ours["apiVersion"], of_ours["metadata"]["uid"]) == (
+        "neptune.io/v1alpha1",
+        made.json()["metadata"]["uid"],
+    )
+    assert of_ours["spec"]["edgeWorker"]["hardExampleAlgorithm"]["name"] == "IBT"
+    (listed,) = client.get(f"/apis/{SEDNA_VERSION}/jointinferenceservices").json()["items"]
+    assert listed["spec"]["edgeWorker"]["hardExampleMining"]["name"] == "IBT"
+    assert listed["spec"]["cloudWorker"]["template"]["spec"]["nodeName"] == "cloud0"
+    wrong = {**resource, "spec": {**resource["spec"], "replicas": 2}}
+    refused = client.put(_of_sedna(name), json=wrong, params={"fieldValidation": "Strict"})
+    assert 'unknown field "spec.replicas"' in refusal(refused, 400, "BadRequest")["message"]
+    refusal(client.put(path(name), json=resource), 400, "BadRequest")
+    missing = refusal(client.get(_of_sedna("nobody")), 404, "NotFound")
+    assert missing["message"] == 'jointinferenceservices.sedna.io "nobody" not found'
+
+
+def test_a_service_is_patched_and_applied_in_sednas_spelling(client: httpx.Client) -> None:
+    resource = parse_document(SEDNA)
+    name = resource["metadata"]["name"]
+    applied = client.patch(_of_sedna(name), json=resource, headers=APPLY, params={"fieldManager": "a"})
+    assert applied.status_code == 201
+    patch = {"spec": {"edgeWorker": {"template": {"spec": {"nodeName": "edge7"}}}}}
+    assert client.patch(_of_sedna(name), json=patch, headers=MERGE).json()["apiVersion"] == SEDNA_VERSION
+    operations = [{"op": "replace", "path": "/spec/edgeWorker/hardExampleMining/name", "value": "Threshold"}]
+    assert client.patch(_of_sedna(name), json=operations, headers=JSON_PATCH).status_code == 200
+    edge = client.get(path(name)).json()["spec"]["edgeWorker"]
+    assert (edge["nodeName"], edge["hardExampleAlgorithm"]["name"]) == ("edge7", "Threshold")
+    again = client.patch(
+        _of_sedna(name), json=resource, headers=APPLY, params={"fieldManager": "a", "force": "true", "dryRun": "All"}
+    )
+    assert again.json()["spec"]["edgeWorker"]["template"]["spec"]["nodeName"] == "edge0"
+    assert any("dnsPolicy has no effect" in told for told in again.headers.get_list("Warning"))
+
+
+def test_changes_are_watched_in_sednas_spelling(client: httpx.Client) -> None:
+    with changes(client, f"/apis/{SEDNA_VERSION}/jointinferenceservices", resourceVersion="0") as lines:
+        with httpx.Client(base_url=client.base_url, timeout=PATIENCE_S, trust_env=False) as other:
+            put(other, sample())
+        change = next(lines)
+    assert (change["type"], change["object"]["apiVersion"]) == ("ADDED", SEDNA_VERSION)

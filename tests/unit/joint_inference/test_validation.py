@@ -10,6 +10,7 @@ import pytest
 from app.joint_inference.documents import parse_document, parse_documents
 from app.joint_inference.errors import InvalidResource
 from app.joint_inference.model.resource import specification_of
+from app.joint_inference.sedna import to_sedna
 from app.joint_inference.validation import advice, validate, validate_status, warnings_of
 from app.kit.errors import TooLarge
 from tests.harness.joint.resources import SAMPLE, SEDNA, sample
@@ -310,6 +311,15 @@ def test_sednas_spelling_is_an_alias() -> None:
         "spec.edgeWorker.template.spec.containers[0].image",
         "spec.edgeWorker.template.spec.containers[0].env[1]",
     ]
+
+
+def test_a_service_in_sednas_spelling_is_the_same_service() -> None:
+    for resource in (parse_document(SEDNA), sample()):
+        spec = validate(resource)["spec"]
+        of_sedna = to_sedna(validate(resource))
+        assert of_sedna["apiVersion"] == "sedna.io/v1alpha1"
+        assert (validate(of_sedna)["spec"], warnings_of(of_sedna)) == (spec, [])
+    assert of_sedna["spec"]["edgeWorker"]["workerSpec"] == spec["edgeWorker"]["workerSpec"], "a script of its own"
 
 
 HELMET_EXAMPLE = [

@@ -14,6 +14,7 @@ from starlette.requests import Request
 
 from app.joint_inference.errors import InvalidResource, ServiceNotFound
 from app.joint_inference.kubernetes.documents import document
+from app.joint_inference.kubernetes.groups import GROUPS
 from app.joint_inference.kubernetes.representations import human_duration, read_path, status_of, table_of
 from app.joint_inference.kubernetes.requests import fields_of, number_of, selector_of, wants_table, write_options
 from app.joint_inference.model.resource import Service
@@ -251,7 +252,7 @@ def test_a_service_that_is_not_there_is_named_as_kubernetes_names_it() -> None:
 
 
 def test_all_that_the_document_refers_to_is_in_it() -> None:
-    whole = document()
+    whole = document(*GROUPS)
     refs = {f"#/components/schemas/{name}" for name in whole["components"]["schemas"]}
     text = json.dumps(whole)
     assert {piece.split('"')[0] for piece in text.split('"$ref": "')[1:]} <= refs
@@ -266,6 +267,7 @@ def test_all_that_the_document_refers_to_is_in_it() -> None:
 
 def test_the_document_says_that_fields_are_checked_here() -> None:
     """kubectl looks for it in the operation that patches, and would else not let a resource be created."""
-    one = document()["paths"]["/apis/neptune.io/v1alpha1/namespaces/{namespace}/jointinferenceservices/{name}"]
-    assert "fieldValidation" in {parameter["name"] for parameter in one["patch"]["parameters"]}
-    assert one["patch"]["x-kubernetes-group-version-kind"]["kind"] == "JointInferenceService"
+    for group in GROUPS:
+        one = document(group)["paths"][f"{group.path}/namespaces/{{namespace}}/jointinferenceservices/{{name}}"]
+        assert "fieldValidation" in {parameter["name"] for parameter in one["patch"]["parameters"]}
+        assert one["patch"]["x-kubernetes-group-version-kind"] == group.kind
