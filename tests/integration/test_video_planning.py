@@ -18,6 +18,7 @@ from app.video.model.plan import Plan
 from app.video.model.report import Measurement
 from app.video.scheduling.policy_messages import Decision
 from app.video.scheduling.policy_runner import PolicyRunner
+from app.video.service.planner import GAP_S
 from tests.harness.video.nodes import USER, Env, a_plan
 from tests.harness.video.records import dag, measured
 
@@ -157,6 +158,18 @@ def test_after_an_answer_that_cannot_be_the_policy_is_asked_again_soon(env: Env)
         assert schedule(env, job.uid) == 0.0
     assert len(policy_runner.inputs) == 3
     assert env.job(job.uid).plan is not None
+
+
+def test_a_thread_that_looked_at_the_clock_before_the_other_plans_no_second_time_at_once(env: Env) -> None:
+    job = env.submit()
+    env.settle()
+    env.decide_by(a_plan())
+    assert schedule(env, job.uid, "first") == 0
+    env.later(-0.002)
+    assert schedule(env, job.uid, "second") == pytest.approx(GAP_S + 0.002)
+    env.later(-3600)
+    assert schedule(env, job.uid, "after the clock was set back") == 0
+    assert len(outcomes(env, job.uid)) == 2
 
 
 def test_of_two_at_the_same_time_the_later_wins(env: Env) -> None:

@@ -175,8 +175,10 @@ class Planner:
             stored = store.lock(conn, uid)
             if stored is None or stored.job.state is JobState.DONE:
                 return None
-            free_at = _find_free_at(conn, stored)
-            if stored.claimed_at is not None and to_text(now) >= stored.claimed_at and now < free_at:
+            gap = _find_gap(conn, stored)
+            claimed_at = from_text(stored.claimed_at) if stored.claimed_at else now - gap
+            free_at = claimed_at + gap
+            if abs(now - claimed_at) < gap:  # of two threads the second may have looked at the clock before the first
                 if stored.due_at is not None and to_text(now) < stored.due_at <= to_text(free_at):
                     return None
                 store.change(conn, uid, due_at=to_text(free_at))
@@ -258,10 +260,8 @@ def start_message(seq: int, policy: str) -> str:
     return f"Plan {seq}, {policy if policy == BY_HAND else f'by {policy}'}."
 
 
-def _find_free_at(conn: Connection, stored: StoredJob) -> datetime:
-    """The earliest time of this job's next plan."""
-    if stored.claimed_at is None:
-        return from_text("1970-01-01T00:00:00.000Z")
+def _find_gap(conn: Connection, stored: StoredJob) -> timedelta:
+    """Returns the minimum time until this job's next plan."""
     last = store.last_decision(conn, stored.job.uid)
     has_failed = last is not None and last.outcome in FAILED and last.policy == stored.job.policy
-    return from_text(stored.claimed_at) + timedelta(seconds=FAILED_GAP_S if has_failed else GAP_S)
+    return timedelta(seconds=FAILED_GAP_S if has_failed else GAP_S)
