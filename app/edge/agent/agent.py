@@ -144,6 +144,9 @@ class NodeAgent:
     def reports(self, kind: str) -> list[WorkerReport]:
         return [report for report in self._supervisor.reports() if report.key.kind == kind]
 
+    def sources_read(self) -> set[str]:
+        return self._supervisor.sources()
+
     def note_status(self, key: WorkKey, *, is_running: bool, detail: Mapping[str, Any]) -> None:
         self._supervisor.note_status(key, is_running=is_running, detail=detail)
 

@@ -3,7 +3,7 @@ needs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -150,6 +150,9 @@ class Agent(Protocol):
     def reports(self, kind: str) -> list[WorkerReport]:
         """Returns the current reports of the workers of this kind."""
 
+    def sources_read(self) -> set[str]:
+        """Returns the sources that the workers of this node read, as they are opened."""
+
     def note_status(self, key: WorkKey, *, is_running: bool, detail: Mapping[str, Any]) -> None:
         """Notes that a worker has reported itself.
 
@@ -206,6 +209,13 @@ class WorkloadDriver(Protocol):
 
         Raises:
             WorkRefused: This node will not run it.
+        """
+
+    def sources(self, order: Order) -> Collection[str]:
+        """Returns the sources that the process reads, as they are opened.
+
+        Raises:
+            WorkRefused: The order cannot be run.
         """
 
     def routes(self, agent: Agent) -> list[BaseRoute]:

@@ -6,10 +6,11 @@ import asyncio
 import logging
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from app.edge.agent.allocation import NodeContext
-from app.edge.agent.driver import WorkloadDriver
+from app.edge.agent.driver import WorkloadDriver, WorkRefused
 from app.edge.agent.health import HealthProbe
 from app.edge.agent.worker import Worker
 from app.nodes.cameras import CAMERAS
@@ -69,6 +70,16 @@ class WorkerSupervisor:
             if worker.order.key.kind == kind and worker.status.name == worker_name
         )
         return next((order for order in orders if order.operation is not Operation.DELETE), None)
+
+    def sources(self) -> set[str]:
+        """Returns the sources that the workers read; also of one that is about to, or tries again."""
+        read = set[str]()
+        for order in (worker.order for worker in self._workers.values()):
+            driver = self._drivers.get(order.key.kind)
+            if driver is not None and order.operation is not Operation.DELETE:
+                with suppress(WorkRefused):
+                    read.update(driver.sources(order))
+        return read
 
     def note_status(self, key: WorkKey, *, is_running: bool, detail: Mapping[str, Any]) -> None:
         worker = self._workers.get(key)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -113,6 +113,9 @@ class JointDriver:
             restarts=restarts,
             depends_on=depends_on,
         )
+
+    def sources(self, order: Order) -> Collection[str]:
+        return [one.source for one in self._read_sources(content_of(order))]
 
     def _read_sources(self, content: OrderContent) -> tuple[NamedSource, ...]:
         """Returns what the bundled worker may open as its streams.

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -52,7 +52,7 @@ class JobDriver:
         """
         self.cameras, self._media_server = cameras, media_server
         self.videos = Videos(cameras, probes)
-        self.videos.describe()  # logs what is wrong with one from the start
+        self.videos.describe(None)  # logs what is wrong with one from the start
         self._runners: dict[str, driver_routes.RunnerAddress] = {}
 
     def blobs(self, order: Order) -> list[Blob]:  # noqa: ARG002  # a runner computes no stage
@@ -117,11 +117,14 @@ class JobDriver:
         work.write(place.folder / WORK)
         self._runners[content.uid] = driver_routes.RunnerAddress(reachable_url(place.host, place.port), content.secret)
 
+    def sources(self, order: Order) -> Collection[str]:
+        return [self._resolve_source(_read(JobContent.from_json, order).video_id)]
+
     def routes(self, agent: Agent) -> list[BaseRoute]:
         return driver_routes.of_jobs(agent, self._runners.get)
 
     def offers(self, agent: Agent) -> Mapping[str, Any]:
-        videos, server = self.videos.describe(), without_credentials(self._media_server)
+        videos, server = self.videos.describe(agent.sources_read()), without_credentials(self._media_server)
         offers: JsonObject = {"address": agent.own_address, "videos": videos} if videos else {}
         offers |= {"media_server": server} if videos and server else {}
         with suppress(ImportError):  # without PyAV there is no video, as each of them says
@@ -177,6 +180,9 @@ class StageHostDriver:
             provider=place.provider,
         )
         work.write(place.folder / WORK)
+
+    def sources(self, order: Order) -> Collection[str]:  # noqa: ARG002  # the protocol's
+        return ()
 
     def routes(self, agent: Agent) -> list[BaseRoute]:
         return driver_routes.of_services(agent)
@@ -234,17 +240,21 @@ class Videos:
                     f"there is no video {camera.source}", hint="Give --video a path that this machine has, or a URL."
                 )
 
-    def describe(self) -> dict[str, Mapping[str, str]]:
+    def describe(self, read: Collection[str] | None = ()) -> dict[str, Mapping[str, str]]:
         """By id: {type, name}, and size, as 270x480, fps, live ("yes"), problem and refused ("yes"), where there are. A
-        file is looked at when it has changed; of a live source that is known later."""
+        file is looked at when it has changed; of a live source that is known later.
+
+        Args:
+            read: the sources that workers of this node read, which are not probed; None: not known yet.
+        """
         cameras = self.cameras.by_id()
         present = {camera.source for camera in cameras.values()}
         self._known = {source: known for source, known in self._known.items() if source in present}
-        return {camera_id: self._describe_camera(camera) for camera_id, camera in cameras.items()}
+        return {camera_id: self._describe_camera(camera, read) for camera_id, camera in cameras.items()}
 
-    def _describe_camera(self, camera: Camera) -> dict[str, str]:
+    def _describe_camera(self, camera: Camera, read: Collection[str] | None) -> dict[str, str]:
         name = hide_credentials(camera.source) if is_stream(camera.source) else Path(camera.source).name
-        facts = self._find_facts(camera, name)
+        facts = self._find_facts(camera, name, read)
         size = f"{facts.width}x{facts.height}" if facts.width else ""
         fps = f"{facts.fps:.5g}" if facts.fps else ""
         live, refused = ("yes" if flag else "" for flag in (facts.is_live, facts.is_refused))
@@ -252,7 +262,7 @@ class Videos:
         facts_by_name |= {"problem": facts.problem, "refused": refused}
         return {key: value for key, value in facts_by_name.items() if value or key in ("type", "name")}
 
-    def _find_facts(self, camera: Camera, name: str) -> SourceFacts:
+    def _find_facts(self, camera: Camera, name: str, read: Collection[str] | None) -> SourceFacts:
         try:
             source = self.cameras.source_of(camera)
         except SourceNotOffered as error:
@@ -265,7 +275,9 @@ class Videos:
             if known[1].problem:
                 logger.warning("Video %s: %s.", camera.id, known[1].problem)
         facts = known[1]
-        return self._probes.facts(source) if self._probes and facts.is_live and not facts.problem else facts
+        if self._probes is None or not facts.is_live or facts.problem:
+            return facts
+        return self._probes.facts(source, is_read=read is None or source in read)
 
 
 def _mark(source: str) -> Mark:

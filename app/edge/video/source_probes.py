@@ -47,11 +47,22 @@ class SourceProbes:
         self._waiting = list[str]()
         self._lock = threading.Lock()
 
-    def facts(self, source: str) -> SourceFacts:
-        """Returns what is known of a live source now; what is not known is found out."""
+    def facts(self, source: str, *, is_read: bool = False) -> SourceFacts:
+        """Returns what is known of a live source now; what is not known is found out.
+
+        Args:
+            source: the live source.
+            is_read: a worker of this node reads it, which shows that it can be opened. It is left alone, since a camera
+                may allow one connection, and a problem of an earlier probe is forgotten.
+        """
         if source.startswith(EXCLUSIVE):
             return LIVE
         with self._lock:
+            if is_read:
+                self._waiting[1:] = [one for one in self._waiting[1:] if one != source]
+                if source in self._known and self._known[source][0].problem:
+                    del self._known[source]
+                return self._known.get(source, (LIVE, 0.0))[0]
             facts, at = self._known.get(source, (LIVE, -AGAIN_S))
             is_due = not facts.width and self._clock() - at >= AGAIN_S
             if is_due and source not in self._waiting:

@@ -7,7 +7,7 @@ than that; how long the product waits is proved where that is reckoned.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import typer
@@ -53,6 +53,9 @@ class ProgramDriver:
             listens=content.get("listens", False),
             restarts=content.get("restarts", True),
         )
+
+    def sources(self, order: Order) -> Collection[str]:
+        return order.content.get("sources", ())
 
     def offers(self, agent: Agent) -> Mapping[str, Any]:
         return {}

@@ -6,6 +6,7 @@ import asyncio
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from app.edge.agent.agent import NodeAgent
 from app.edge.agent.allocation import environment_for_workers
 from app.edge.agent.backoff import Backoff, FailureCounter
 from app.edge.agent.cameras import Cameras
+from app.edge.agent.driver import WorkRefused
 from app.edge.agent.process import WorkerProcess, identity_of
 from app.edge.agent.server import build_application, listen
 from app.edge.agent.store import AgentStore
@@ -25,6 +27,7 @@ from app.edge.agent.web_client import WebClient
 from app.edge.agent.worker_status import exit_text
 from app.kit.errors import BadInput, ModelmillError
 from app.nodes.model import Operation, Order, WorkKey
+from tests.harness.agent.program import ProgramDriver
 from tests.harness.paths import REPOSITORY
 
 ORDER = Order(1, "edge0", WorkKey("programs", "0123456789ab", "edge"), "default", "a/../b", Operation.INSERT, 1, {})
@@ -314,3 +317,34 @@ def test_what_cannot_be_offered_keeps_nothing_else_from_being_reported_nor_that_
         assert heartbeat.refused_reports_at >= lost_at
 
     asyncio.run(report())
+
+
+class ReadingDriver(ProgramDriver):
+    """Starts nothing."""
+
+    def program(self, order: Order, place: object) -> Any:
+        raise WorkRefused("Not now.", reason="Later")
+
+    def sources(self, order: Order) -> list[str]:
+        if not order.content:
+            raise WorkRefused("No source is named.", reason="BadOrder")
+        return [order.content["source"]]
+
+
+def test_an_agent_knows_which_sources_its_workers_read(tmp_path: Path) -> None:
+    async def read() -> set[str]:
+        given = options.AgentOptions("edge0", options.Side.EDGE, "http://127.0.0.1:1", tmp_path)
+        store, web = AgentStore(tmp_path / "agent.db", "edge0"), WebClient(given.cloud, "edge0")
+        with listen("127.0.0.1", 0) as listen_address:
+            agent = NodeAgent(given, [ReadingDriver()], Cameras(), store, web, listen_address)
+            for seq, content in enumerate(({}, {"source": "rtsp://camera/1"}, {"source": "rtsp://camera/2"}), 1):
+                await agent.take(replace(ORDER, seq=seq, key=replace(ORDER.key, uid=f"{seq}"), content=content))
+            gone = replace(ORDER, seq=9, key=replace(ORDER.key, uid="3"), operation=Operation.DELETE)
+            await agent.take(replace(gone, content={"source": "rtsp://camera/2"}))
+            sources = agent.sources_read()
+            await agent._supervisor.stop(ends_workers=True)
+        await web.close()
+        store.close()
+        return sources
+
+    assert asyncio.run(read()) == {"rtsp://camera/1"}

@@ -507,8 +507,11 @@ def test_a_service_names_a_video_of_its_node_by_its_number(tmp_path: Path) -> No
             {"key": "source", "value": source}
         ]
         content = replace(OrderContent.from_json(made.content), withheld=withheld)
-        driver.program(replace(made, content=content.to_json()), place(tmp_path))
-        return " ".join("=".join(one) for one in Work.read(place(tmp_path).folder / "work.json").sources)
+        made = replace(made, content=content.to_json())
+        driver.program(made, place(tmp_path))
+        sources = Work.read(place(tmp_path).folder / "work.json").sources
+        assert driver.sources(made) == [one.source for one in sources]
+        return " ".join("=".join(one) for one in sources)
 
     hall = str(tmp_path / "hall.mp4")
     cameras = Cameras([("hall", hall)], ["rtsp://10.0.0.*/*"])

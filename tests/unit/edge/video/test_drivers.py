@@ -298,6 +298,11 @@ def test_a_nodes_videos_are_offered_by_number_and_without_passwords(jobs: JobDri
     assert StageHostDriver().offers(FakeAgent()) == {}
 
 
+def test_the_source_of_a_job_is_one_that_its_worker_reads(jobs: JobDriver) -> None:
+    assert jobs.sources(job_order(video_id="1")) == ["rtsp://user:secret@10.0.0.9:554/main?token=t"]
+    assert StageHostDriver().sources(services_order()) == ()
+
+
 @pytest.mark.parametrize("source", ["/nowhere/input.mov", "file:///etc/passwd", "rtsp://host:port/", "x\0y"])
 def test_a_video_that_cannot_be_there_is_refused_at_once(source: str) -> None:
     with pytest.raises(ModelmillError) as refused:
@@ -329,6 +334,9 @@ class FakeAgent:
 
     def reports(self, kind: str) -> list[WorkerReport]:
         return []
+
+    def sources_read(self) -> set[str]:
+        return set()
 
     def note_status(self, key: WorkKey, *, is_running: bool, detail: Mapping[str, Any]) -> None:
         self.details.append((key, is_running, detail))

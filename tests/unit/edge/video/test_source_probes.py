@@ -52,6 +52,27 @@ def test_one_that_cannot_be_opened_says_why_and_is_tried_again_after_a_while() -
     until(lambda: look_later() == "640x360")
 
 
+def test_a_camera_that_a_worker_reads_is_not_opened_beside_it_and_has_no_problem() -> None:
+    tried, may_answer = list[str](), threading.Event()
+
+    def run(source: str) -> SourceFacts:
+        tried.append(source)
+        may_answer.wait()
+        return SourceFacts("it allows one connection", is_live=True)
+
+    probes = SourceProbes(run)
+    videos = Videos(Cameras([("door", DOOR), ("hall", "rtsp://camera/2")]), probes)
+    videos.describe(None)
+    assert "problem" not in videos.describe([DOOR, "rtsp://camera/2"])["0"]
+    assert tried == [], "neither before it is known what is read, nor when it is read"
+    videos.describe()
+    videos.describe([DOOR, "rtsp://camera/2"])
+    may_answer.set()
+    until(lambda: probes.facts(DOOR).problem)
+    assert "problem" not in videos.describe([DOOR, "rtsp://camera/2"])["0"], "a worker reads it by now"
+    assert tried[0] == DOOR and "rtsp://camera/2" not in tried
+
+
 @pytest.mark.parametrize("source", ["/dev/video0", "udp://0.0.0.0:5000", "srt://:9000?mode=listener"])
 def test_one_that_only_one_program_can_read_is_left_to_the_job(source: str) -> None:
     assert SourceProbes(lambda _: GIVEN).facts(source) == LIVE
