@@ -18,6 +18,7 @@ from app.kit.web.http import query
 from app.kit.web.page_actions import with_fields
 from app.kit.web.templates import render
 from app.results.access import ProducerOf, results_of
+from app.results.model.event import RuleCounts
 from app.results.model.frame_result import FrameRecord, ResultFilter, labels_in
 from app.results.model.producer import Producer
 from app.results.model.rule import Rule, RuleSet
@@ -201,7 +202,7 @@ def _render_page(
         values=values,
         problems=problems or {},
         events=page.events,
-        counts=page.counts,
+        counts={rule.name: page.counts.get(rule.name, RuleCounts()) for rule in kept.rule_set.rules},
         rule_filter=criteria.rule,
         older=page.cursor,
         note=criteria.note,

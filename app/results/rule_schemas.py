@@ -159,7 +159,10 @@ class RuleEventsAnswer(BaseModel):
     events: list[RuleEventAnswer]
     next_cursor: int | None
     counts: dict[str, int]
-    """The number of events of this time, by rule, such as of those who have crossed a line."""
+    """The number of events of this time, by rule."""
+    crossings: dict[str, dict[Direction, int]]
+    """The number of objects that have crossed a line in this time, by rule and direction; two in the same frame are one
+    event."""
 
 
 def rules_answer(rules: ProducerRules) -> RulesAnswer:
@@ -168,7 +171,9 @@ def rules_answer(rules: ProducerRules) -> RulesAnswer:
 
 def rule_events_answer(producer: Producer, page: RuleEventPage) -> RuleEventsAnswer:
     events = [_describe_event(producer, event) for event in page.events]
-    return RuleEventsAnswer(events=events, next_cursor=page.cursor, counts=dict(page.counts))
+    counts = {rule: count.events for rule, count in page.counts.items()}
+    crossings = {rule: count.crossings for rule, count in page.counts.items() if count.crossings}
+    return RuleEventsAnswer(events=events, next_cursor=page.cursor, counts=counts, crossings=crossings)
 
 
 def _describe_event(producer: Producer, event: RuleEvent) -> RuleEventAnswer:

@@ -9,8 +9,8 @@ import sqlalchemy as sa
 from app.bootstrap.accounts import MIGRATIONS
 from app.kit.sql import Database, migrations
 from app.results import store
-from app.results.model.event import RuleEvent
-from app.results.model.rule import RULE_SET, Rule, RuleSet
+from app.results.model.event import RuleCounts, RuleEvent
+from app.results.model.rule import RULE_SET, Direction, Rule, RuleSet
 from app.results.model.rule_evaluation import EvaluationState, RuleState
 from app.results.model.track import TrackingState
 from app.results.store import RuleEventFilter
@@ -42,6 +42,20 @@ def test_states_are_of_an_origin_and_go_with_the_producer(database: Database) ->
         assert store.get_rules(conn, "a") is None
         assert store.rule_states_of(conn, "a") == {}
         assert store.rule_events_of(conn, "a", RuleEventFilter(), limit=9) == []
+
+
+def test_events_and_the_objects_that_crossed_are_counted(database: Database) -> None:
+    to_left, to_right = (
+        {"label": 'a "direction": "left"', "direction": way} for way in (Direction.LEFT, Direction.RIGHT)
+    )
+    with database.write() as conn:
+        for rule, objects in (("line", [to_left, to_left, to_right]), ("line", [to_left]), ("area", [{"label": "a"}])):
+            store.add_rule_event(conn, "a", RuleEvent(rule, 1, AT, objects), AT)
+        counts = store.count_rule_events(conn, "a", RuleEventFilter())
+        assert counts == {"line": RuleCounts(2, left=3, right=1), "area": RuleCounts(1)}
+        assert counts["line"].crossings == {"left": 3, "right": 1}
+        assert counts["area"].crossings == {}
+        assert store.count_rule_events(conn, "a", RuleEventFilter(until=AT)) == {}
 
 
 def test_rules_of_video_jobs_keep_their_state_over_the_migration_and_back(empty: Database) -> None:

@@ -70,6 +70,27 @@ def test_an_event_is_kept_with_what_was_seen_also_over_reports(env: Env, job: Vi
     assert second.event_id > first.event_id
 
 
+def test_objects_that_cross_a_line_in_the_same_frame_are_each_counted(web: Within, env: Env) -> None:
+    made = env.running()
+    line, place = Zone("line", ((0.5, 0.0), (0.5, 1.0))), f"/api/v2/video/jobs/{made.uid}"
+    rules = (Rule("cross", zone="line", cooldown_s=0), Rule("none", zone="line", label="bus", cooldown_s=0))
+    env.rules.put(env.producer(made.uid), RuleSet((line, DOOR), (*rules, COME)))
+
+    def frame(n: int, *middles: int) -> dict[str, Any]:
+        boxes = [[middle - 50, 160 * i, middle + 50, 160 * i + 150] for i, middle in enumerate(middles)]
+        labels = ['a "direction": "left"' if i else "person" for i in range(3)]
+        facts = {"bbox": boxes, "labels": labels, "scores": [0.9] * 3}
+        return {**row(env, n, 0), "at": env.now.timestamp() + n / 5, **facts}
+
+    take(env, made.uid, frame(1, 480, 480, 520), frame(2, 520, 520, 480), frame(3, 480, 520, 480))
+    answer = web.get(f"{place}/rule-events").json()
+    assert answer["counts"]["cross"] == 2
+    assert answer["crossings"] == {"cross": {"left": 2, "right": 2}}
+    assert web.get(f"{place}/rule-events", params={"rule": "come"}).json()["crossings"] == {}
+    page = web.get(f"/ui/video/{made.uid}/rules").text
+    assert "to the left: 2" in " ".join(page.split()) and "to the right: 2" in page
+
+
 def test_a_report_that_comes_twice_is_judged_once(env: Env, job: VideoJob) -> None:
     again: Any = {"job_uid": job.uid, "seq": 1, "results": [row(env, 1, 700)]}
     for _ in range(2):

@@ -60,3 +60,19 @@ class RuleEvent:
         if ways:
             return f"{things} crossed {self.zone} to the {' and '.join(ways)}"
         return f"{things} in {self.zone}" if self.zone else things
+
+
+@dataclass(frozen=True)
+class RuleCounts:
+    """What a rule has counted in a time."""
+
+    events: int = 0
+    left: int = 0
+    """Objects that have crossed its line to the left."""
+    right: int = 0
+
+    @property
+    def crossings(self) -> dict[Direction, int]:
+        """By direction; empty for a rule without a line."""
+        is_line = self.left or self.right
+        return {Direction.LEFT: self.left, Direction.RIGHT: self.right} if is_line else {}

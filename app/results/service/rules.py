@@ -13,7 +13,7 @@ from app.kit.clock import to_text
 from app.kit.sql import Database, Event, publish
 from app.results import store
 from app.results.errors import EventPictureNotFound, RuleEventNotFound
-from app.results.model.event import RuleEvent
+from app.results.model.event import RuleCounts, RuleEvent
 from app.results.model.frame_result import FrameRecord
 from app.results.model.producer import Producer
 from app.results.model.rule import RuleSet, check_rules
@@ -54,8 +54,8 @@ class RuleEventPage:
     events: list[RuleEvent]
     cursor: int | None
     """event_id from which the next page continues; None: there is none."""
-    counts: Mapping[str, int]
-    """The number of chosen events on all pages, by rule."""
+    counts: Mapping[str, RuleCounts]
+    """Of the chosen events on all pages, by rule."""
 
 
 @dataclass(eq=False)
