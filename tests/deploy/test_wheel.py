@@ -86,6 +86,7 @@ def test_templates_static_files_and_the_sample_are_those_of_the_wheel(wheel: Pat
 
 
 @pytest.mark.exhaustive
+@pytest.mark.timeout(3600)  # a package index is as slow as it likes
 def test_installed_in_an_empty_environment_it_converts_the_sample(wheel: Path, tmp_path: Path) -> None:
     home = tmp_path / "venv"
     venv.create(home, with_pip=True)

@@ -13,6 +13,7 @@ from tests.harness.paths import REPOSITORY
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
+@pytest.mark.timeout(1800)  # it measures plan after plan, each until a busy machine has carried it out
 @pytest.mark.usefixtures("shared_data")
 def test_a_moment_on_a_slow_link_shows_a_fixed_plan_beside_the_policy_and_the_aims() -> None:
     done = subprocess.run(
@@ -20,7 +21,7 @@ def test_a_moment_on_a_slow_link_shows_a_fixed_plan_beside_the_policy_and_the_ai
         cwd=REPOSITORY,
         capture_output=True,
         text=True,
-        timeout=570,
+        timeout=1770,
         check=False,
     )
     assert done.returncode == 0, done.stderr
