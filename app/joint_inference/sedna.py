@@ -123,20 +123,10 @@ def _present_worker(worker: Mapping[str, Any], default_name: str) -> JsonObject:
 
 
 def sedna_schema(spec: Mapping[str, Any]) -> JsonObject:
-    """Returns the schema of Sedna's spec, which also takes the fields that the requirement has.
-
-    Args:
-        spec: the schema of the requirement's.
-    """
+    """Returns the schema of Sedna's spec, which also has the fields of the requirement's, `spec`."""
     template = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     workers: dict[str, Any] = {
-        side: {
-            "type": "object",
-            "properties": {
-                **worker["properties"],
-                "template": {**template, "description": "A pod, of which nodeName and env count."},
-            },
-        }
+        side: {"type": "object", "properties": {**worker["properties"], "template": template}}
         for side, worker in spec["properties"].items()
     }
     edge = workers["edgeWorker"]["properties"]

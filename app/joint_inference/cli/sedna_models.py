@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -15,6 +14,7 @@ import httpx
 from app.joint_inference.sedna import SednaModel
 from app.kit.cli.api_client import ApiError
 from app.kit.errors import BadInput, NotFound
+from app.kit.files import sha256_of
 from app.kit.text.json_values import JsonObject
 from app.model_registry.cli import bring_file
 from app.model_registry.client import ModelsClient
@@ -39,7 +39,7 @@ def apply_model(client: ModelsClient, model: SednaModel) -> tuple[str, str]:
     present = _find_model(client, model.name)
     try:
         with _fetch(model) as file:
-            if present and present["sha256"] == hashlib.sha256(file.read_bytes()).hexdigest():
+            if present and present["sha256"] == sha256_of(file):
                 return "unchanged", ""
             bring = partial(client.bring, decoder="auto", labels=[], new_version=bool(present), note=model.url[:200])
             bring_file(bring, model.name, file)
@@ -67,7 +67,7 @@ def _fetch(model: SednaModel) -> Iterator[Path]:
     except ValueError as error:
         raise _make_error(model, f"has no valid URL: {error}") from error
     if model.format != "onnx":
-        raise _make_error(model, f"has the format {model.format or 'of no name'}, and models run as ONNX")
+        raise _make_error(model, f"has the format {model.format or '?'}, and models run as ONNX")
     if url.scheme in ("http", "https"):
         with TemporaryDirectory() as folder:
             yield _download(model, Path(folder) / (Path(url.path).name or "model.onnx"))

@@ -3,6 +3,7 @@ created."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib.metadata import version
 
 from starlette.concurrency import run_in_threadpool
@@ -12,7 +13,7 @@ from starlette.responses import JSONResponse, Response
 from app.joint_inference.access import joint_of
 from app.joint_inference.errors import ServiceNotFound
 from app.joint_inference.kubernetes.groups import GROUPS, ApiGroup, group_of
-from app.joint_inference.kubernetes.representations import speaks_status
+from app.joint_inference.kubernetes.representations import make_table, speaks_status
 from app.joint_inference.kubernetes.requests import fields_of, wants_table
 from app.joint_inference.metadata import DEFAULT_NAMESPACE
 from app.joint_inference.model.resource import API_VERSION, KIND, PLURAL, SINGULAR, VERSION
@@ -24,20 +25,6 @@ from app.kit.web.auth import user_of
 LIKE = ("1", "32")
 """The version of Kubernetes whose API is imitated."""
 VERSIONS = {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
-CORE = {
-    "kind": "APIResourceList",
-    "groupVersion": "v1",
-    "resources": [
-        {
-            "name": "namespaces",
-            "singularName": "namespace",
-            "namespaced": False,
-            "kind": "Namespace",
-            "verbs": ["get", "list"],
-            "shortNames": ["ns"],
-        },
-    ],
-}
 
 
 async def versions(_: Request) -> Response:
@@ -54,45 +41,24 @@ async def group(request: Request) -> Response:
 
 
 async def core(_: Request) -> Response:
-    return JSONResponse(CORE)
+    namespaces = _describe_resource("namespaces", "Namespace", "get list", singular="namespace", short_names=("ns",))
+    return _answer_resources("v1", {**namespaces, "namespaced": False})
 
 
 async def resources(request: Request) -> Response:
     group = group_of(request)
-    service = {
-        "name": PLURAL,
-        "singularName": SINGULAR,
-        "namespaced": True,
-        "kind": KIND,
-        "shortNames": list(group.short_names),
-        "verbs": ["create", "delete", "get", "list", "patch", "update", "watch"],
-    }
-    status = {"name": f"{PLURAL}/status", "singularName": "", "verbs": ["get", "patch", "update"]}
-    return JSONResponse(
-        {
-            "kind": "APIResourceList",
-            "apiVersion": "v1",
-            "groupVersion": group.api_version,
-            "resources": [service, {**status, "namespaced": True, "kind": KIND}],
-        }
+    verbs = "create delete get list patch update watch"
+    service = _describe_resource(PLURAL, KIND, verbs, singular=SINGULAR, short_names=group.short_names)
+    return _answer_resources(
+        group.api_version, service, _describe_resource(f"{PLURAL}/status", KIND, "get patch update")
     )
 
 
 async def version_of(_: Request) -> Response:
-    ours = f"v{'.'.join(LIKE)}.0+modelmill-{version('modelmill')}"
-    return JSONResponse(
-        {
-            "major": LIKE[0],
-            "minor": LIKE[1],
-            "gitVersion": ours,
-            "gitCommit": "",
-            "gitTreeState": "clean",
-            "buildDate": "1970-01-01T00:00:00Z",
-            "goVersion": "",
-            "compiler": "",
-            "platform": "",
-        }
-    )
+    ours = {"gitVersion": f"v{'.'.join(LIKE)}.0+modelmill-{version('modelmill')}", "gitTreeState": "clean"}
+    unknown = dict.fromkeys(("gitCommit", "goVersion", "compiler", "platform"), "")
+    major, minor = LIKE
+    return JSONResponse({"major": major, "minor": minor, **ours, "buildDate": "1970-01-01T00:00:00Z", **unknown})
 
 
 @speaks_status
@@ -148,6 +114,18 @@ async def _list_names(request: Request) -> list[str]:
     return sorted({DEFAULT_NAMESPACE, *(service.namespace for service in every)})
 
 
+def _answer_resources(group_version: str, *resources: JsonObject) -> Response:
+    head = {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version}
+    return JSONResponse({**head, "resources": resources})
+
+
+def _describe_resource(
+    name: str, kind: str, verbs: str, *, singular: str = "", short_names: Sequence[str] = ()
+) -> JsonObject:
+    names = {"name": name, "singularName": singular, "shortNames": short_names, "kind": kind}
+    return {**names, "namespaced": True, "verbs": verbs.split()}
+
+
 def _describe_group(group: ApiGroup) -> JsonObject:
     version = {"groupVersion": group.api_version, "version": VERSION}
     return {"name": group.name, "versions": [version], "preferredVersion": version}
@@ -159,17 +137,9 @@ def _describe_namespace(name: str) -> JsonObject:
 
 
 def _build_table(namespaces: list[JsonObject]) -> JsonObject:
-    columns = [
-        {"name": name, "type": "string", "format": "", "description": "", "priority": 0} for name in ("Name", "Status")
-    ]
+    column = {"type": "string", "format": "", "description": "", "priority": 0}
     rows = [{"cells": [item["metadata"]["name"], "Active"], "object": item} for item in namespaces]
-    return {
-        "kind": "Table",
-        "apiVersion": "meta.k8s.io/v1",
-        "metadata": {},
-        "columnDefinitions": columns,
-        "rows": rows,
-    }
+    return make_table({}, [{"name": name, **column} for name in ("Name", "Status")], rows)
 
 
 def _describe_event(event: ServiceEvent, number: int, uid: str, namespace: str, name: str) -> JsonObject:

@@ -37,11 +37,11 @@ from app.joint_inference.kubernetes.write_endpoints import (
 from app.joint_inference.model import field_ownership
 from app.joint_inference.model.field_ownership import Manager
 from app.joint_inference.model.resource import Service
+from app.joint_inference.service.changes import patched
 from app.joint_inference.service.services import ResourceEdit
 from app.joint_inference.validation import select_known_fields
 from app.kit.clock import now, to_text
 from app.kit.errors import BadInput, BadRequest
-from app.kit.text.merge_patch import merge_patch
 from app.kit.web.auth import user_of
 
 
@@ -61,8 +61,7 @@ def _answer_merge(request: Request, patch: Any) -> Response:
         raise BadRequest("A merge patch is an object.")
 
     def edit(before: Service) -> tuple[Any, None]:
-        resource = merge_patch(group_of(request).present(before.to_resource()), patch)
-        return resource if metadata_of(patch).get("resourceVersion") else _of_any_version(resource), None
+        return patched(group_of(request).present(before.to_resource()), patch), None
 
     return _answer_change(request, edit, Manager(write_options(request).manager))
 
@@ -117,10 +116,6 @@ def _answer_change(request: Request, edit: ResourceEdit, by: Manager, warnings: 
         )
     service = services.change(user, before.namespace, before.name, edit, now=now(), by=by)
     return add_warnings(answer_service(request, service), messages)
-
-
-def _of_any_version(resource: Any) -> Any:
-    return merge_patch(resource, {"metadata": {"resourceVersion": None}})
 
 
 PATCHES = {MERGE: _answer_merge, JSON_PATCH: _answer_patch, APPLY: _answer_apply}

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -13,10 +11,10 @@ from starlette.responses import JSONResponse, Response
 
 from app.joint_inference.access import joint_of
 from app.joint_inference.kubernetes.groups import group_of
-from app.joint_inference.kubernetes.representations import list_of, speaks_status, table_of
+from app.joint_inference.kubernetes.representations import speaks_status, table_of
 from app.joint_inference.kubernetes.requests import number_of, selector_of, wants_table
 from app.joint_inference.kubernetes.watch import watch
-from app.joint_inference.model.resource import Service
+from app.joint_inference.model.resource import LIST_KIND, Service
 from app.kit.clock import now
 from app.kit.errors import BadRequest
 from app.kit.text.json_values import JsonObject
@@ -45,8 +43,11 @@ async def list_services(request: Request) -> Response:
         metadata["continue"] = _write_token(matching[limit - 1])
         if not query.get("labelSelector") and not query.get("fieldSelector"):
             metadata["remainingItemCount"] = len(matching) - limit
-    present = group_of(request).present
-    return _answer_list(request, [present(service.to_resource()) for service in matching[:limit]], metadata)
+    group = group_of(request)
+    items = [group.present(service.to_resource()) for service in matching[:limit]]
+    if wants_table(request.headers.get("accept", "")):
+        return JSONResponse(table_of(items, metadata, now=now(), include=include_of(request)))
+    return JSONResponse({"kind": LIST_KIND, "apiVersion": group.api_version, "metadata": metadata, "items": items})
 
 
 @speaks_status
@@ -72,12 +73,6 @@ def include_of(request: Request) -> str:
     if include not in INCLUDE:
         raise BadRequest(f"includeObject is one of {', '.join(INCLUDE)}.")
     return include
-
-
-def _answer_list(request: Request, resources: Sequence[Mapping[str, Any]], metadata: Mapping[str, Any]) -> Response:
-    if wants_table(request.headers.get("accept", "")):
-        return JSONResponse(table_of(resources, metadata, now=now(), include=include_of(request)))
-    return JSONResponse(list_of(resources, metadata, group_of(request).api_version))
 
 
 def _place(service: Service) -> tuple[str, str]:

@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse, Response
 from app.joint_inference.errors import FieldConflict, InvalidResource, ServiceChanged, ServiceExists, ServiceNotFound
 from app.joint_inference.kubernetes.groups import NEPTUNE, ApiGroup, group_of
 from app.joint_inference.model.crd import PRINTER_COLUMNS
-from app.joint_inference.model.resource import API_VERSION, KIND, LIST_KIND, PLURAL
+from app.joint_inference.model.resource import KIND, PLURAL
 from app.kit.errors import ModelmillError, Unauthorized
 from app.kit.text.json_values import JsonObject
 from app.kit.web.http import retry_after
@@ -119,12 +119,6 @@ def _describe_cause(problem: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def list_of(
-    items: Sequence[Mapping[str, Any]], metadata: Mapping[str, Any], api_version: str = API_VERSION
-) -> JsonObject:
-    return {"kind": LIST_KIND, "apiVersion": api_version, "metadata": dict(metadata), "items": list(items)}
-
-
 def add_warnings(response: Response, warnings: Sequence[str]) -> Response:
     """Adds a header for each warning, which kubectl prints."""
     for warning in warnings[:20]:
@@ -163,13 +157,13 @@ def table_of(
         now: the time, for ages.
         include: the content of a row besides its cells: None, Metadata, Object.
     """
-    return {
-        "kind": "Table",
-        "apiVersion": "meta.k8s.io/v1",
-        "metadata": dict(metadata),
-        "columnDefinitions": [_NAME_COLUMN, *map(_define_column, _COLUMNS)],
-        "rows": [_make_row(resource, now, include) for resource in resources],
-    }
+    columns = [_NAME_COLUMN, *map(_define_column, _COLUMNS)]
+    return make_table(metadata, columns, [_make_row(resource, now, include) for resource in resources])
+
+
+def make_table(metadata: Mapping[str, Any], columns: list[JsonObject], rows: list[JsonObject]) -> JsonObject:
+    head = {"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": dict(metadata)}
+    return {**head, "columnDefinitions": columns, "rows": rows}
 
 
 def read_path(value: Any, path: str) -> Any:

@@ -16,6 +16,7 @@ from app.joint_inference.model.status import Condition, ConditionType, Reason, c
 from app.kit.errors import BadInput
 from app.kit.sql import new_secret
 from app.kit.text.json_values import JsonObject
+from app.kit.text.merge_patch import merge_patch
 
 
 def new_service(user: str, fit: Mapping[str, Any], at: str, by: Manager) -> Service:
@@ -45,10 +46,12 @@ def new_service(user: str, fit: Mapping[str, Any], at: str, by: Manager) -> Serv
     )
 
 
-def names_version(patch: Any) -> bool:
-    """Is it a change of one certain version, or of whatever there is?"""
+def patched(resource: JsonObject, patch: Any) -> Any:
+    """Returns a resource after a JSON merge patch, which applies to any version if it names none."""
     metadata = patch.get("metadata") if isinstance(patch, dict) else None
-    return isinstance(metadata, dict) and bool(metadata.get("resourceVersion"))
+    names_version = isinstance(metadata, dict) and metadata.get("resourceVersion")
+    after = merge_patch(resource, patch)
+    return after if names_version else merge_patch(after, {"metadata": {"resourceVersion": None}})
 
 
 def replace_service(

@@ -18,7 +18,7 @@ from app.joint_inference.model.resource import PLURAL, Role, Service, specificat
 from app.joint_inference.model.rollout import RolloutAction
 from app.joint_inference.model.status import complete_status
 from app.joint_inference.service.broadcasts import check_broadcast
-from app.joint_inference.service.changes import names_version, new_service, of_this_name, replace_service, terminating
+from app.joint_inference.service.changes import new_service, of_this_name, patched, replace_service, terminating
 from app.joint_inference.service.model_pairs import refuse_mismatch
 from app.joint_inference.service.rollouts import Placement, Rollouts, rollout_of
 from app.joint_inference.service.worker_views import WorkerView, worker_view
@@ -27,7 +27,6 @@ from app.joint_inference.validation import validate
 from app.kit.clock import to_text
 from app.kit.sql import Database, new_secret
 from app.kit.sql.pages import cut_page, read_cursor
-from app.kit.text.merge_patch import merge_patch
 from app.model_registry.model import Model, ModelUse, Usage, follows
 from app.nodes.service import Nodes
 
@@ -110,12 +109,9 @@ class Services:
             by: owns what it changes.
         """
 
-        def edit(service: Service) -> tuple[Any, None]:
-            resource = merge_patch(service.to_resource(), patch)
-            is_of_any = not names_version(patch)
-            return merge_patch(resource, {"metadata": {"resourceVersion": None}}) if is_of_any else resource, None
-
-        return self.change(user, namespace, name, edit, now=now, by=by)
+        return self.change(
+            user, namespace, name, lambda service: (patched(service.to_resource(), patch), None), now=now, by=by
+        )
 
     def change(
         self, user: str, namespace: str, name: str, edit: ResourceEdit, *, now: datetime, by: Manager = US
