@@ -191,9 +191,9 @@ def test_what_hardly_costs_anything_alone_is_not_measured_on_all_pictures(monkey
         )
         return measured, len(runs)
 
-    (one, one_runs), (few, few_runs), (all_rows, all_runs) = rows(-20.0), rows(28.0), rows(60.0)
-    assert one_runs < few_runs < all_runs / 2
-    for quick, whole in zip((*one, *few), (*all_rows, *all_rows), strict=True):
+    (few, few_runs), (all_rows, all_runs) = rows(5.0), rows(60.0)
+    assert few_runs < all_runs / 2
+    for quick, whole in zip(few, all_rows, strict=True):
         assert quick.noise.shape == whole.noise.shape == (6, 1)
         assert quick.snr_db == pytest.approx(whole.snr_db, abs=2.0)
 
