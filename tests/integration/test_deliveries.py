@@ -284,6 +284,7 @@ def test_every_actor_states_its_queue_and_that_it_is_not_retried(declared: dict[
         "reconcile_video": ("video", 0),
         "forget_old_video": ("video", 0),
         "keep_event_clips": ("video", 0),
+        "order_sinks": ("video", 0),
         "forget_old_rows": ("video", 0),
         "plan_video": ("video_plans", 0),
         "transfer": ("exchange", 0),

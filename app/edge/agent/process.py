@@ -10,6 +10,7 @@ import asyncio
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
@@ -20,6 +21,7 @@ from app.kit.process.spawn import signal_group, spawn
 
 TERM_S = 5.0
 KILL_S = 10.0
+POLL_S = 0.02
 BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -39,13 +41,23 @@ def end_orphans(folder: Path) -> int:
     Returns:
         The number of ended workers.
     """
-    running = processes = [process for process in psutil.process_iter() if _is_of(process, folder)]
+    orphans = {process.pid: identity_of(process.pid) for process in psutil.process_iter() if _is_of(process, folder)}
     for number, patience_s in ((signal.SIGTERM, TERM_S), (signal.SIGKILL, KILL_S)):
-        for process in processes:
-            if process.is_running() or not psutil.pid_exists(process.pid):  # its pid is not that of another process
-                signal_group(process.pid, number)
-        _, running = psutil.wait_procs(running, timeout=patience_s)
-    return len(processes)
+        for pid, identity in orphans.items():
+            if identity_of(pid) in (identity, ""):  # its pid is not that of another process
+                signal_group(pid, number)
+        _wait_for_ends(orphans, patience_s)
+    return len(orphans)
+
+
+def _wait_for_ends(identities: Mapping[int, str], patience_s: float) -> None:
+    """Waits until none of them, by pid, runs. psutil.wait_procs waits by pid alone at last: for a child of this process
+    that has got the pid meanwhile, without end."""
+    deadline = time.monotonic() + patience_s
+    while any(identity == identity_of(pid) != "" for pid, identity in identities.items()):
+        if time.monotonic() >= deadline:
+            return
+        time.sleep(POLL_S)
 
 
 def _is_of(process: psutil.Process, folder: Path) -> bool:

@@ -24,7 +24,7 @@ def test_reading_the_container_joins_nothing(container: Container) -> None:
     for name in ("joint", "calibrations", "video", "models", "training", "homes", "authenticator"):
         assert getattr(container, name) is getattr(container, name)
     assert container.nodes is nodes
-    assert (len(listeners.changed), len(listeners.replaced), len(listeners.permitted)) == heard == (3, 2, 3)
+    assert (len(listeners.changed), len(listeners.replaced), len(listeners.permitted)) == heard == (4, 2, 3)
 
 
 def test_joint_inference_and_video_hear_of_a_node_where_only_nodes_were_read(container: Container) -> None:
