@@ -28,7 +28,16 @@ class CheckedLoop(asyncio.SelectorEventLoop):
         super().__init__()
         self._networks = networks
         self._limit = AnswerLimit()
+        self._opened: list[asyncio.Transport] = []
         self.problem = ""
+
+    def close(self) -> None:
+        """Also ends connections that are closing, as by TLS, which asyncio would leave to the garbage collector."""
+        if not self.is_closed():
+            for transport in self._opened:
+                transport.abort()
+            self.run_until_complete(asyncio.sleep(0))
+        super().close()
 
     @property
     def has_read_too_much(self) -> bool:
@@ -55,7 +64,9 @@ class CheckedLoop(asyncio.SelectorEventLoop):
             address = await self.run_in_executor(None, resolve, host, port, self._networks)
             name = host if ssl else None
             factory = partial(self._make_bounded, protocol_factory)
-            return await super().create_connection(factory, str(address), port, ssl=ssl, server_hostname=name)
+            opened = await super().create_connection(factory, str(address), port, ssl=ssl, server_hostname=name)
+            self._opened.append(opened[0])
+            return opened
         except AddressRefused as error:
             self.problem = error.message.rstrip(".")
             raise OSError(self.problem) from error
