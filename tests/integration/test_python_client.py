@@ -185,6 +185,7 @@ def sweeps(service: Deployment) -> Iterator[None]:
     yield
     process.terminate()
     process.wait()
+    service.processes.remove(process)  # other tests ask whether those of the service still run
 
 
 @pytest.mark.parametrize("number", range(len(EXAMPLES)))

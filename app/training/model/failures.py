@@ -27,6 +27,7 @@ from app.training.model.log_excerpt import LogExcerpt, read
 from app.training.model.state import FailureKind
 
 SUMMARY_CHARS = 300
+RAYS_LINE = "Running entrypoint for job "
 QUICK_FAILURES = 5
 """How often in a row a program may find too few GPUs although there was room for it. Another process may be faster once
 or twice; after that the cluster is not the cause, and the rest of the queue should not wait for it."""
@@ -245,9 +246,10 @@ def _describe_end(exit_code: int) -> str:
 
 
 def _find_last_line(evidence: _Evidence) -> str | None:
-    """Its last output. Ray's message starts with a line of its own."""
+    """Its last output. Ray's message starts with a line of its own; that in the log is written when the program has
+    started, so it may come after the output."""
     lines = chain(reversed(evidence.log.lines), reversed(evidence.message.lines[1:]))
-    return next((line.strip() for line in lines if line.strip()), None)
+    return next((line.strip() for line in lines if line.strip() and not line.startswith(RAYS_LINE)), None)
 
 
 def _shorten(line: str) -> str:

@@ -9,7 +9,6 @@ import pytest
 
 from tests.harness.folder_contents import contents_of, paths_below
 from tests.harness.training.deployment import ENDED, TASKS, Trainer
-from tests.harness.until import until
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
 ENVIRONMENTS = "/api/v2/task-environments"
@@ -47,10 +46,7 @@ def test_a_program_finds_variables_and_secrets_and_nobody_else_sees_these(traine
     folder = trainer.deployment.folder / "data/homes/users/local/jobs" / task["attempts"][0]["ray_submission_id"]
     assert (folder / "seen").read_text() == VALUE[::-1]
     assert "speed fast token ***" in trainer.logs(task_id)
-    until(lambda: "refused ***" in trainer.logs(task_id))
-    message = task["attempts"][0]["message"]
-    assert "refused ***" in message or "Running entrypoint" in message, "what Ray had of the log when the program ended"
-    assert VALUE not in message
+    assert "refused ***" in task["attempts"][0]["message"]
     answers = [trainer.http.get(path).text for path in (ENVIRONMENTS, f"{TASKS}/{task_id}", f"{TASKS}/{task_id}/logs")]
     pages = [
         trainer.http.get(path).text for path in (f"/ui/tasks/{task_id}", "/ui/admin/environments", "/ui/tasks/new")

@@ -51,6 +51,14 @@ def test_a_summary_is_one_short_line_without_colours() -> None:
     assert len(failure.summary) == SUMMARY_CHARS and failure.summary.isprintable()
 
 
+def test_rays_own_line_is_no_output_of_the_program_wherever_it_stands() -> None:
+    """Ray writes it when the program has started, so it comes last in the log of one that ends at once."""
+    of_ray = "Running entrypoint for job a: exec python a.py"
+    for log in (f"refused\n{of_ray}\n", f"{of_ray}\nrefused\n"):
+        failure = classify("FAILED", COMMAND, 1, "", log, was_stopped=False)
+        assert failure == Failure(FailureKind.RUNTIME_ERROR, "Ended with exit code 1: refused")
+
+
 @pytest.mark.parametrize(
     ("kind", "retries", "tried_s", "again"),
     [
