@@ -10,7 +10,7 @@ import copy
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from app.conversion.toolchains import graph
 from app.conversion.toolchains.base import Progress, StageRequest, StageResult
@@ -34,6 +34,8 @@ EQUALITY_SAMPLES = 16
 EQUALITY_SNR_DB = 60.0
 """Reordering float sums still gives an SNR of 90 dB and more; below this limit something else was computed."""
 NOISE_SAMPLES = 4
+Original: TypeAlias = Path | bytes
+"""The model as it was submitted: its file, or what it is in versions that onnxruntime reads."""
 
 
 @dataclass(frozen=True)
@@ -51,10 +53,10 @@ def run_onnx_stage(request: StageRequest, progress: Progress) -> StageResult:
     source = request.input()
     progress(0.0, "reading the model")
     source_sha256 = sha256_of(source)
-    fixed, original_facts = _fix(source, request)
+    fixed, original, original_facts = _fix(source, request)
     progress(0.15, "preparing the graph")
     samples = _load_samples(request, fixed.model)
-    outcome = _find_first_equal(source, fixed, samples, request, progress)
+    outcome = _find_first_equal(source, original, fixed, samples, request, progress)
     model = complete_types(outcome.prepared.model)
     progress(0.9, "writing out.onnx")
     _write(model, graph.graph_inputs(fixed.model), request, source_sha256)
@@ -71,26 +73,23 @@ def run_onnx_stage(request: StageRequest, progress: Progress) -> StageResult:
     return StageResult(request.output, report, _summarize(report), provenance.tool_versions())
 
 
-def _fix(source: Path, request: StageRequest) -> tuple[PreparedModel, GraphFacts]:
-    model, changes = _load(source)
+def _fix(source: Path, request: StageRequest) -> tuple[PreparedModel, Original, GraphFacts]:
+    model, original, changes = _load(source)
     changes += graph.fix_shapes(model, request.options.input_shapes)
     facts = graph.facts(model)
     changes += graph_surgery.raise_ir_version(model)
     print(f"read {source.name}: opset {graph.opset_of(model)}, {len(model.graph.node)} nodes")
-    return PreparedModel(model, changes), facts
+    return PreparedModel(model, changes), original, facts
 
 
-def _load(source: Path) -> tuple[Any, list[str]]:
-    """Returns the model in versions that onnxruntime reads, without its shapes fixed, and what was changed."""
+def _load(source: Path) -> tuple[Any, Original, list[str]]:
+    """Returns the model in versions that onnxruntime reads, without its shapes fixed, its original, and what was
+    changed."""
     model = graph.load(source)
-    changes = graph.fit_versions(model, graph.HOST) + graph.sort_nodes(model)
-    return model, changes + graph_surgery.strip_weights_from_inputs(model)
-
-
-def _readable(source: Path) -> Path | bytes:
-    """Returns the file, or its bytes in versions that onnxruntime reads."""
-    model = graph.load(source)
-    return model.SerializeToString() if graph.fit_versions(model, graph.HOST) else source
+    changes = graph.fit_versions(model, graph.HOST)
+    original: Original = model.SerializeToString() if changes else source
+    changes += graph.sort_nodes(model) + graph_surgery.strip_weights_from_inputs(model)
+    return model, original, changes
 
 
 def _load_samples(request: StageRequest, model: Any) -> Samples:
@@ -114,16 +113,21 @@ def _iterate_candidates(source: Path, fixed: PreparedModel) -> Iterator[Prepared
         yield _finish(_add_warning(upgraded, "the graph was not simplified: that would have changed its results"))
     if upgraded.changes != fixed.changes:
         yield _finish(_add_warning(fixed, "the opset was kept: an upgrade would have changed the results"))
-    original, changes = _load(source)
-    changes += graph_surgery.raise_ir_version(original)
-    yield _finish(PreparedModel(original, changes))
+    model, _, changes = _load(source)
+    changes += graph_surgery.raise_ir_version(model)
+    yield _finish(PreparedModel(model, changes))
 
 
 def _find_first_equal(
-    source: Path, fixed: PreparedModel, samples: Samples, request: StageRequest, progress: Progress
+    source: Path,
+    original: Original,
+    fixed: PreparedModel,
+    samples: Samples,
+    request: StageRequest,
+    progress: Progress,
 ) -> OptimizedModel:
     # Both use the basic level: beyond it, a model that is quantized already would compute differently.
-    original = _open_original(_readable(source), fixed.model, request.threads)
+    reference = _open_original(original, fixed.model, request.threads)
     failures: list[str] = []
     for candidate in _iterate_candidates(source, fixed):
         progress(min(0.3 + 0.2 * len(failures), 0.8), "comparing with the original")
@@ -133,7 +137,7 @@ def _find_first_equal(
             failures.append(error.message)
             print(f"a candidate graph was dropped: {failures[-1]}")
             continue
-        equivalence = _compare(original, session, samples, saturating_outputs(candidate.model))
+        equivalence = _compare(reference, session, samples, saturating_outputs(candidate.model))
         if equivalence.is_equal(EQUALITY_SNR_DB):
             return OptimizedModel(_explain_open_inputs(candidate, failures), equivalence)
         failures.append(f"lowest SNR {equivalence.statistics.worst_snr_db} dB")
@@ -152,7 +156,7 @@ def _explain_open_inputs(candidate: PreparedModel, failures: list[str]) -> Prepa
     return _add_warning(candidate, f"the original graph was kept, with open input shapes: once fixed, {failures[-1]}")
 
 
-def _open_original(source: Path | bytes, model: Any, threads: int) -> Session:
+def _open_original(source: Original, model: Any, threads: int) -> Session:
     try:
         return open_session(source, threads, "basic")
     except UnsupportedOperator as error:
