@@ -147,7 +147,7 @@ class Site:
             agent_url=self.agent_url,
             scripts=[self.folder / "scripts"],
         )
-        program = JointDriver(Cameras(sources=["/", "http://127.0.0.1:*/*"]), self.media_server).program(order, place)
+        program = JointDriver(Cameras(sources=["/", "http://127.0.0.1:*/*"]), self.media_server).prepare(order, place)
         process = spawn(list(program.command), env={**os.environ, **program.environment})
         self.stack.callback(end, process)
         if program.health_url:

@@ -90,7 +90,7 @@ class NodeContext:
             provider=self.provider,
             tls=self.tls(),
         )
-        program = driver.program(order, allocation)
+        program = driver.prepare(order, allocation)
         return WorkerPlan(order, program, port, folder, _digest(order, program, sorted(files), port, self.provider))
 
     def port(self, preferred: int) -> int:

@@ -204,8 +204,10 @@ class WorkloadDriver(Protocol):
     def worker_name(self, order: Order) -> str:
         """Returns the name of the worker in the resource."""
 
-    def program(self, order: Order, place: Allocation) -> ProcessSpec:
-        """Returns the process to run. May write into the worker's folder.
+    def prepare(self, order: Order, place: Allocation) -> ProcessSpec:
+        """Writes the worker's files, and returns how its process is started.
+
+        A process that is running and does not depend on what has changed reads its files again (decision 26).
 
         Raises:
             WorkRefused: This node will not run it.

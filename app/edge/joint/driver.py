@@ -66,8 +66,8 @@ class JointDriver:
         except (KeyError, TypeError):
             return f"{order.name}-{order.key.part}"
 
-    def program(self, order: Order, place: Allocation) -> ProcessSpec:
-        """Returns how to run an order's worker, and writes the file that tells it what to do."""
+    def prepare(self, order: Order, place: Allocation) -> ProcessSpec:
+        """Writes the file that tells an order's worker what to do, and returns how it is started."""
         content = content_of(order)
         is_encrypted = _serves_encrypted(content, place)
         worker = content.worker

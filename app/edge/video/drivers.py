@@ -62,15 +62,15 @@ class JobDriver:
         """Also of an order that cannot be run."""
         return str(order.content.get("uid") or order.key.uid)
 
-    def program(self, order: Order, place: Allocation) -> ProcessSpec:
-        """Returns how the program is started, after `_prepare`.
+    def prepare(self, order: Order, place: Allocation) -> ProcessSpec:
+        """Writes what the program reads, and returns how it is started.
 
         Raises:
             WorkRefused: The order cannot be read, or this node does not offer what it needs.
         """
         content = _read(JobContent.from_json, order)
         source = self._resolve_source(content.video_id)
-        self._prepare(content, source, place)
+        self._write_work(content, source, place)
         here = {"source": source, "agent_url": place.agent_url, "media_server": self._media_server}
         return ProcessSpec(
             [sys.executable, "-m", RUNNER],
@@ -99,7 +99,7 @@ class JobDriver:
         except SourceNotOffered as error:
             raise WorkRefused(error.message, reason=SOURCE_NOT_OFFERED, hint=error.hint) from None
 
-    def _prepare(self, content: JobContent, source: str, place: Allocation) -> None:
+    def _write_work(self, content: JobContent, source: str, place: Allocation) -> None:
         """Writes the runner's file, which a runner that is there already reads again, and notes where it will
         answer."""
         hosts = tuple(host for host in content.hosts if _may_be_called(host, place))
@@ -147,14 +147,14 @@ class StageHostDriver:
     def worker_name(self, order: Order) -> str:
         return driver_routes.services_name(order.node)
 
-    def program(self, order: Order, place: Allocation) -> ProcessSpec:
-        """Returns how the program is started, after `_prepare`.
+    def prepare(self, order: Order, place: Allocation) -> ProcessSpec:
+        """Writes what the program reads, and returns how it is started.
 
         Raises:
             WorkRefused: The order cannot be read, or this node does not offer what it needs.
         """
         place.tls.require_credentials()
-        self._prepare(_read(ServicesContent.from_json, order), place)
+        self._write_work(_read(ServicesContent.from_json, order), place)
         url = reachable_url(place.host, place.port)
         return ProcessSpec(
             [sys.executable, "-m", HOST],
@@ -164,7 +164,7 @@ class StageHostDriver:
             depends_on={"agent_url": place.agent_url, **_remove(order.content, OF_SERVICES_CHANGING)},
         )
 
-    def _prepare(self, content: ServicesContent, place: Allocation) -> None:
+    def _write_work(self, content: ServicesContent, place: Allocation) -> None:
         """Writes the host's file, which a host that is there already reads again."""
         peers = tuple(peer for peer in content.peers if _may_be_called(peer, place))
         work = ServicesWork(

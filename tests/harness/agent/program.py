@@ -38,7 +38,7 @@ class ProgramDriver:
     def worker_name(self, order: Order) -> str:
         return f"{order.name}-{order.key.part}-worker"
 
-    def program(self, order: Order, place: Allocation) -> ProcessSpec:
+    def prepare(self, order: Order, place: Allocation) -> ProcessSpec:
         content: Mapping[str, Any] = order.content
         if "bug" in content:
             raise RuntimeError(content["bug"])

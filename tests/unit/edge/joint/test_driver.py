@@ -93,7 +93,7 @@ BUILTIN = ("", "")
 
 # programs
 def test_a_bundled_worker_is_run_with_what_it_must_know(tmp_path: Path) -> None:
-    program = JointDriver(Cameras()).program(order(script=BUILTIN), place(tmp_path))
+    program = JointDriver(Cameras()).prepare(order(script=BUILTIN), place(tmp_path))
     assert list(program.command) == [sys.executable, "-m", "app.edge.joint.edge"]
     assert program.health_url == "http://127.0.0.1:9300/healthz"
     file = Path(program.environment["MODELMILL_WORK"])
@@ -115,10 +115,10 @@ def test_a_worker_has_the_nodes_provider_unless_it_has_its_own(tmp_path: Path) -
     plain, own = order(script=BUILTIN), order(script=BUILTIN)
     worker = own.content["resource"]["spec"]["edgeWorker"]
     worker["workerSpec"]["parameters"].append({"key": "provider", "value": "cpu"})
-    programs = [JointDriver(Cameras()).program(one, place_) for one in (plain, own)]
+    programs = [JointDriver(Cameras()).prepare(one, place_) for one in (plain, own)]
     assert programs[0].environment == programs[1].environment
     assert Work.read(Path(programs[1].environment["MODELMILL_WORK"])).parameters["provider"] == "cpu"
-    JointDriver(Cameras()).program(plain, place_)
+    JointDriver(Cameras()).prepare(plain, place_)
     assert Work.read(Path(programs[0].environment["MODELMILL_WORK"])).parameters["provider"] == "openvino"
 
 
@@ -128,7 +128,7 @@ def test_only_a_worker_that_is_broadcast_knows_the_media_server_and_restarts_wit
     worker["workerSpec"]["parameters"].append({"key": "broadcast", "value": "door"})
 
     def program(order: Order, server: str) -> tuple[ProcessSpec, str]:
-        made = JointDriver(Cameras(), server).program(order, place(tmp_path))
+        made = JointDriver(Cameras(), server).prepare(order, place(tmp_path))
         return made, Work.read(Path(made.environment["MODELMILL_WORK"])).media_server
 
     first, second = ("rtsp://ann:hunter2@10.0.0.7/in", "rtsp://10.0.0.8/in")
@@ -138,13 +138,13 @@ def test_only_a_worker_that_is_broadcast_knows_the_media_server_and_restarts_wit
 
 
 def test_a_big_model_is_healthy_when_its_service_answers(tmp_path: Path) -> None:
-    program = JointDriver(Cameras()).program(order(Role.CLOUD, script=BUILTIN), place(tmp_path, host="0.0.0.0"))
+    program = JointDriver(Cameras()).prepare(order(Role.CLOUD, script=BUILTIN), place(tmp_path, host="0.0.0.0"))
     assert program.command[-1] == "app.edge.joint.cloud"
     assert program.health_url == "http://127.0.0.1:9300/helmet-detection-demo"
 
 
 def test_a_worker_on_an_address_of_ipv6_is_asked_there(tmp_path: Path) -> None:
-    program = JointDriver(Cameras()).program(order(script=BUILTIN), place(tmp_path, host="fd00::7"))
+    program = JointDriver(Cameras()).prepare(order(script=BUILTIN), place(tmp_path, host="fd00::7"))
     assert program.health_url == "http://[fd00::7]:9300/healthz"
 
 
@@ -183,7 +183,7 @@ def root(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("folder", ["/code", "code", "{root}/code", "./code/../code"])
 def test_a_script_below_an_open_folder_is_run(root: Path, folder: str) -> None:
     named = (folder.format(root=root), "edge_inference.py")
-    program = JointDriver(Cameras()).program(order(script=named), place(root.parent, scripts=(root,)))
+    program = JointDriver(Cameras()).prepare(order(script=named), place(root.parent, scripts=(root,)))
     assert list(program.command) == [sys.executable, str((root / "code" / "edge_inference.py").resolve())]
     assert (program.health_url, program.listens) == ("", False)
     assert program.environment["HEM_NAME"] == "IBT"
@@ -193,7 +193,7 @@ def test_a_script_below_an_open_folder_is_run(root: Path, folder: str) -> None:
 
 def test_a_script_in_the_cloud_listens_where_it_is_told_to(root: Path) -> None:
     cloud = order(Role.CLOUD, script=("/code", "edge_inference.py"))
-    program = JointDriver(Cameras()).program(cloud, place(root.parent, host="10.0.0.7", scripts=(root,)))
+    program = JointDriver(Cameras()).prepare(cloud, place(root.parent, host="10.0.0.7", scripts=(root,)))
     assert (program.health_url, program.listens) == ("", True)
     assert program.environment["BIG_MODEL_BIND_IP"] == "10.0.0.7"
     assert program.environment["BIG_MODEL_BIND_PORT"] == "9300"
@@ -218,7 +218,7 @@ def test_a_script_outside_or_missing_is_refused_with_the_reason(
     root: Path, folder: str, file: str, reason: str
 ) -> None:
     with pytest.raises(WorkRefused) as refused:
-        JointDriver(Cameras()).program(
+        JointDriver(Cameras()).prepare(
             order(script=(folder.format(root=root), file)), place(root.parent, scripts=(root,))
         )
     assert refused.value.reason == reason
@@ -227,7 +227,7 @@ def test_a_script_outside_or_missing_is_refused_with_the_reason(
 
 def test_a_node_without_open_folders_runs_no_script(root: Path) -> None:
     with pytest.raises(WorkRefused) as refused:
-        JointDriver(Cameras()).program(order(), place(root.parent))
+        JointDriver(Cameras()).prepare(order(), place(root.parent))
     assert refused.value.reason == "ScriptRefused"
 
 
@@ -483,7 +483,7 @@ def test_a_parameter_can_be_no_variable_but_its_own(tmp_path: Path, root: Path) 
     """Whatever a loader, a library or a proxy reads."""
     names = ("openssl_conf", "gconv_path", "https_proxy", "ld_preload", "pythonpath", "modelmill_work", "hem_name")
     made = with_parameters(**dict.fromkeys(names, "evil"), **{"a b": "no name"})
-    environment = JointDriver(Cameras()).program(made, place(tmp_path, scripts=(root,))).environment
+    environment = JointDriver(Cameras()).prepare(made, place(tmp_path, scripts=(root,))).environment
     assert {name for name, value in environment.items() if value == "evil"} == {f"PARAM_{n.upper()}" for n in names}
     assert "no name" not in environment.values()
     assert environment["HEM_NAME"] == "IBT"
@@ -494,9 +494,9 @@ def test_a_source_that_the_node_does_not_offer_is_refused_before_anything_starts
     spec = made.content["resource"]["spec"]["edgeWorker"]["workerSpec"]
     spec["parameters"] = [{"key": "source", "value": str(tmp_path / "homes" / "alice")}]
     with pytest.raises(WorkRefused, match="does not offer this source") as caught:
-        JointDriver(Cameras(sources=[str(tmp_path / "cameras")])).program(made, place(tmp_path))
+        JointDriver(Cameras(sources=[str(tmp_path / "cameras")])).prepare(made, place(tmp_path))
     assert caught.value.reason == "SourceNotOffered" and str(tmp_path) not in caught.value.message
-    JointDriver(Cameras(sources=[str(tmp_path / "homes")])).program(made, place(tmp_path))
+    JointDriver(Cameras(sources=[str(tmp_path / "homes")])).prepare(made, place(tmp_path))
     assert Work.read(place(tmp_path).folder / "work.json").sources == (("", str(tmp_path / "homes" / "alice")),)
 
 
@@ -508,7 +508,7 @@ def test_a_service_names_a_video_of_its_node_by_its_number(tmp_path: Path) -> No
         ]
         content = replace(OrderContent.from_json(made.content), withheld=withheld)
         made = replace(made, content=content.to_json())
-        driver.program(made, place(tmp_path))
+        driver.prepare(made, place(tmp_path))
         sources = Work.read(place(tmp_path).folder / "work.json").sources
         assert driver.sources(made) == [one.source for one in sources]
         return " ".join("=".join(one) for one in sources)
@@ -546,7 +546,7 @@ def test_a_camera_that_is_not_for_the_services_user_is_refused_and_the_others_ar
         ]
         told = replace(made, content=replace(OrderContent.from_json(made.content), withheld=withheld).to_json())
         try:
-            driver.program(told, place(tmp_path))
+            driver.prepare(told, place(tmp_path))
         except WorkRefused as error:
             assert error.reason == "SourceNotOffered"
             return True

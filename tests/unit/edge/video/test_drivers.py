@@ -113,7 +113,7 @@ def digest(order: Order, program: ProcessSpec, files: list[str]) -> str:
 
 # programs
 def test_a_runner_is_run_with_what_it_must_know(jobs: JobDriver, clip: Path, tmp_path: Path) -> None:
-    program = jobs.program(job_order(plan=PLAN, hosts=[HOST]), place(tmp_path))
+    program = jobs.prepare(job_order(plan=PLAN, hosts=[HOST]), place(tmp_path))
     assert list(program.command) == [sys.executable, "-m", "app.edge.video.runner.main"]
     assert program.health_url == "http://127.0.0.2:9300/healthz"
     assert program.restarts
@@ -145,9 +145,9 @@ def test_a_runner_is_run_with_what_it_must_know(jobs: JobDriver, clip: Path, tmp
 def test_what_changes_while_a_job_runs_is_written_and_restarts_nothing(
     jobs: JobDriver, tmp_path: Path, change: dict[str, Any]
 ) -> None:
-    before = jobs.program(job_order(), place(tmp_path))
+    before = jobs.prepare(job_order(), place(tmp_path))
     written = (tmp_path / "own" / "work.json").read_text()
-    after = jobs.program(job_order(**change), place(tmp_path))
+    after = jobs.prepare(job_order(**change), place(tmp_path))
     assert digest(job_order(), before, []) == digest(job_order(**change), after, [])
     assert (tmp_path / "own" / "work.json").read_text() != written
 
@@ -156,15 +156,15 @@ def test_what_changes_while_a_job_runs_is_written_and_restarts_nothing(
     "change", [{"video_id": "1"}, {"secret": "t"}, {"realtime": False}, {"stages": []}, {"mode": "profile"}], ids=str
 )
 def test_what_makes_another_job_of_it_starts_it_anew(jobs: JobDriver, tmp_path: Path, change: dict[str, Any]) -> None:
-    before, after = (jobs.program(order, place(tmp_path)) for order in (job_order(), job_order(**change)))
+    before, after = (jobs.prepare(order, place(tmp_path)) for order in (job_order(), job_order(**change)))
     assert digest(job_order(), before, []) != digest(job_order(**change), after, [])
 
 
 def test_a_plan_that_comes_while_its_runner_begins_is_not_missed(jobs: JobDriver, tmp_path: Path) -> None:
-    jobs.program(job_order(), place(tmp_path))
+    jobs.prepare(job_order(), place(tmp_path))
     file = tmp_path / "own" / "work.json"
     assert RunnerWork.read(file).content.plan is None
-    jobs.program(job_order(plan=PLAN), place(tmp_path))
+    jobs.prepare(job_order(plan=PLAN), place(tmp_path))
     watched = WatchedWork(file, RunnerWork.read)
     changes = watched.changed()
     assert changes is not None
@@ -175,16 +175,16 @@ def test_a_plan_that_comes_while_its_runner_begins_is_not_missed(jobs: JobDriver
 def test_an_agent_with_another_address_or_other_videos_starts_its_runners_anew(jobs: JobDriver, tmp_path: Path) -> None:
     other = tmp_path / "other.mp4"
     other.write_bytes(b"")
-    before = jobs.program(job_order(), place(tmp_path))
-    moved = jobs.program(job_order(), place(tmp_path, agent_url="http://127.0.0.2:9101"))
-    shown = JobDriver(Cameras([("people indoor", str(other))])).program(job_order(), place(tmp_path))
+    before = jobs.prepare(job_order(), place(tmp_path))
+    moved = jobs.prepare(job_order(), place(tmp_path, agent_url="http://127.0.0.2:9101"))
+    shown = JobDriver(Cameras([("people indoor", str(other))])).prepare(job_order(), place(tmp_path))
     assert len({digest(job_order(), program, []) for program in (before, moved, shown)}) == 3
 
 
 def test_the_host_of_the_stages_is_run_with_the_files_of_all_of_them(tmp_path: Path) -> None:
     driver = StageHostDriver()
     assert driver.blobs(services_order()) == [Blob(SHA, 5), Blob(TWIN, 7)], "each once"
-    program = driver.program(services_order(), place(tmp_path, host="0.0.0.0"))
+    program = driver.prepare(services_order(), place(tmp_path, host="0.0.0.0"))
     assert list(program.command) == [sys.executable, "-m", "app.edge.video.stage_host.host"]
     assert program.health_url == "http://127.0.0.1:9300/healthz"
     file = Path(program.environment["MODELMILL_WORK"])
@@ -208,8 +208,8 @@ def test_other_stages_and_their_files_do_not_start_the_host_anew(
     tmp_path: Path, change: dict[str, Any], is_anew: bool
 ) -> None:
     driver, changed = StageHostDriver(), services_order(**change)
-    before = driver.program(services_order(), place(tmp_path))
-    after = driver.program(changed, place(tmp_path))
+    before = driver.prepare(services_order(), place(tmp_path))
+    after = driver.prepare(changed, place(tmp_path))
     files = [blob.sha256 for blob in driver.blobs(changed)]
     assert (digest(services_order(), before, [SHA, TWIN]) != digest(changed, after, files)) is is_anew
 
@@ -234,16 +234,16 @@ def test_workers_have_the_names_by_which_they_report(jobs: JobDriver) -> None:
 # refusals
 def test_a_job_on_a_video_that_is_not_here_is_refused(jobs: JobDriver, tmp_path: Path) -> None:
     with pytest.raises(WorkRefused) as refused:
-        jobs.program(job_order(video_id="7"), place(tmp_path))
+        jobs.prepare(job_order(video_id="7"), place(tmp_path))
     assert refused.value.reason == "VideoNotFound"
     assert "0, 1" in refused.value.hint
     added, _ = CameraList().with_new("yard", "rtsp://10.0.0.7/1")
     jobs.cameras.replace_added(added.to_json())
     with pytest.raises(WorkRefused) as refused:
-        jobs.program(job_order(video_id="1000"), place(tmp_path))
+        jobs.prepare(job_order(video_id="1000"), place(tmp_path))
     assert refused.value.reason == "SourceNotOffered"
     with pytest.raises(WorkRefused) as refused:
-        JobDriver(Cameras()).program(job_order(), place(tmp_path))
+        JobDriver(Cameras()).prepare(job_order(), place(tmp_path))
     assert (refused.value.reason, "--video" in refused.value.hint) == ("VideoNotFound", True)
 
 
@@ -265,14 +265,14 @@ def test_an_order_for_a_job_that_cannot_be_read_is_refused(
     jobs: JobDriver, tmp_path: Path, change: dict[str, Any]
 ) -> None:
     with pytest.raises(WorkRefused) as refused:
-        jobs.program(job_order(**change), place(tmp_path))
+        jobs.prepare(job_order(**change), place(tmp_path))
     assert refused.value.reason == "BadOrder"
 
 
 @pytest.mark.parametrize("change", [{"stages": {"a": {}}}, {"stages": None}, {"processes": "many"}, {"peers": [1]}])
 def test_an_order_for_stages_that_cannot_be_read_is_refused(tmp_path: Path, change: dict[str, Any]) -> None:
     driver = StageHostDriver()
-    for ask in (driver.blobs, lambda order: driver.program(order, place(tmp_path))):
+    for ask in (driver.blobs, lambda order: driver.prepare(order, place(tmp_path))):
         with pytest.raises(WorkRefused) as refused:
             ask(services_order(**change))
         assert refused.value.reason == "BadOrder"
@@ -470,6 +470,6 @@ def test_a_picture_that_is_not_there_is_said_so(jobs: JobDriver, tmp_path: Path)
     assert asked(FakeAgent(orders=[]), path, driver=jobs).status_code == 404
     answer = asked(FakeAgent(), path, driver=jobs)
     assert (answer.status_code, answer.json()["status"]) == (503, 1)
-    jobs.program(job_order(), place(tmp_path, host="127.0.0.1", port=9))
+    jobs.prepare(job_order(), place(tmp_path, host="127.0.0.1", port=9))
     answer = asked(FakeAgent(), path, driver=jobs)
     assert (answer.status_code, "does not answer" in answer.json()["error"]) == (503, True)
