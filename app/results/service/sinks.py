@@ -10,8 +10,8 @@ from __future__ import annotations
 import logging
 import threading
 import uuid
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import KW_ONLY, dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -24,6 +24,7 @@ from app.kit.errors import ModelmillError
 from app.kit.network.addresses import Network
 from app.kit.network.checked_post import new_signing_secret
 from app.kit.sql import Database
+from app.kit.text.json_values import JsonObject
 from app.results import store
 from app.results.errors import BadSink, SinkNotFound, TooManySinks, TooManySinkTests
 from app.results.model.frame_result import ResultFilter
@@ -46,14 +47,12 @@ from app.results.service.producers import ByKind, find_producer
 from app.results.service.sink_addresses import ANY_NETWORK, check_address
 from app.results.store import RuleEventFilter
 
-LEASE_S = 120.0
-"""Longer than the tries of a turn take."""
-TRIES = 5
-"""Of a sink in a turn; then others have theirs."""
-SINKS = 8
-"""That are delivered to at the same time."""
-ROUNDS = 50
-"""Of a wake: what is left then waits for the next."""
+LEASE_S = 60.0
+"""Longer than a try takes."""
+LOOK_S = 0.5
+"""Between two looks at what has become due while tries are under way."""
+AT_ONCE = 32
+"""Sinks that are tried at the same time."""
 TESTS_AT_ONCE = 4
 """In a process."""
 logger = logging.getLogger(__name__)
@@ -184,50 +183,62 @@ class Sinks:
             self._room_for_tests.release()
 
     def deliver_due(self) -> int:
-        """Delivers to all that are due, several at once. Returns how many turns sinks had."""
-        count = 0
-        with ThreadPoolExecutor(SINKS, "sinks") as pool:
-            for _ in range(ROUNDS):
-                moment = now()
-                until = to_text(moment + timedelta(seconds=LEASE_S))
-                with self.database.write() as conn:
-                    leased = store.lease_sinks(conn, to_text(moment), until=until, limit=SINKS)
-                if not leased:
-                    break
-                count += len(list(pool.map(self._run_turn, leased)))
-        return count
+        """Delivers to all that are due, many at once, and what becomes due meanwhile: no receiver delays others. After
+        a try a sink comes behind those that are due already. Returns the number of tries.
 
-    def _run_turn(self, sink: Sink) -> None:
+        Raises:
+            DatabaseUnavailable: What is due could not be read.
+        """
+        count, under_way = 0, dict[Future[None], str]()
+        with ThreadPoolExecutor(AT_ONCE, "sinks") as pool:
+            while True:
+                leased = self._lease(AT_ONCE - len(under_way), without=under_way.values())
+                under_way |= {pool.submit(self._try, sink): sink.sink_id for sink in leased}
+                count += len(leased)
+                if not under_way:
+                    return count
+                for ended in wait(under_way, LOOK_S, FIRST_COMPLETED).done:
+                    del under_way[ended]
+                    ended.result()
+
+    def _lease(self, limit: int, *, without: Collection[str]) -> list[Sink]:
+        """Those that have been due longest. without: those that this process tries already."""
+        if not limit:
+            return []
+        moment = now()
+        until = to_text(moment + timedelta(seconds=LEASE_S))
+        with self.database.write() as conn:
+            return store.lease_sinks(conn, to_text(moment), until=until, limit=limit, without=without)
+
+    def _try(self, sink: Sink) -> None:
         try:
-            pause_s = PAUSE.longest_s  # for one whose rows have gone before they could be delivered
-            for _ in range(TRIES):
-                owner, deliveries = self._waiting(sink)
-                if not deliveries:
-                    break
-                pause_s = 0.0
-                try:
-                    is_enabled = bool(self.enabled_of([owner]))
-                    problem = try_to_send(self.senders, sink, deliveries) if is_enabled else "its user is disabled"
-                except TooLarge as error:
-                    sink = self._record_change(sink, **sink.changes_of_too_large(deliveries, str(error)))
-                    continue
-                sink = self._record_change(sink, **sink.changes_after(deliveries, problem, now()))
-                if problem:
-                    return
-            self._record_change(sink, due_at=to_text(now() + timedelta(seconds=pause_s)))
+            owner, deliveries = self._waiting(sink)
+            if not deliveries:  # its rows have gone before they could be delivered
+                changes: JsonObject = {"due_at": to_text(now() + timedelta(seconds=PAUSE.longest_s))}
+            else:
+                changes = {"due_at": to_text(now()), **self._send(sink, owner, deliveries)}
+            self._record_change(sink, changes)
         except ModelmillError as error:  # its lease ends, and it is tried again
             logger.warning("How a sink of %s does is not noted: %s", sink.uid, error.message)
+
+    def _send(self, sink: Sink, owner: str, deliveries: Sequence[Delivery]) -> JsonObject:
+        """Returns what changes with the try."""
+        try:
+            is_enabled = bool(self.enabled_of([owner]))
+            problem = try_to_send(self.senders, sink, deliveries) if is_enabled else "its user is disabled"
+        except TooLarge as error:
+            return sink.changes_of_too_large(deliveries, str(error))
+        return sink.changes_after(deliveries, problem, now())
+
+    def _record_change(self, sink: Sink, changes: Mapping[str, Any]) -> None:
+        with self.database.write() as conn:
+            store.change_sink(conn, sink.sink_id, **changes)
 
     def _waiting(self, sink: Sink) -> tuple[str, list[Delivery]]:
         """Whose it is, and what is to be delivered."""
         with self.database.read() as conn:
             producer = find_producer(conn, self.kinds, sink.uid)
             return ("", []) if producer is None else (producer.owner, _load_deliveries(conn, producer, sink))
-
-    def _record_change(self, sink: Sink, **values: Any) -> Sink:
-        with self.database.write() as conn:
-            store.change_sink(conn, sink.sink_id, **values)
-        return replace(sink, **values)
 
 
 def _make_not_found(producer: Producer, sink_id: str) -> SinkNotFound:

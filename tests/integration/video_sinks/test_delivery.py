@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import queue
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +19,12 @@ from app.results import store
 from app.results.metrics import SinkCollector
 from app.results.model import sink as sink_model
 from app.results.model.sink import MOST_SINKS, SinkContent, SinkKind
+from app.results.senders.http import HttpSender
+from app.results.service import sinks as sink_service
 from app.video.model.job import VideoJob
+from tests.harness.http_server import respond, served
 from tests.harness.mosquitto import PATIENCE_S, Mosquitto
+from tests.harness.until import until
 from tests.harness.users import OURS, Within
 from tests.harness.video.nodes import USER, Env
 from tests.harness.video.sinks import Receiver, add, deliver, due, producer_in, sinks_of, state, take, take_large
@@ -137,6 +145,48 @@ def test_one_that_is_not_there_holds_up_no_other(env: Env, job: VideoJob, receiv
     down, up = sinks_of(env, job.uid)
     assert (down.word, up.word) == ("failing", "idle")
     assert down.problem
+
+
+def test_slow_receivers_delay_no_other(env: Env, receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many of them as are tried at once: when one answers, another sink comes before it gets more."""
+    monkeypatch.setattr(sink_model, "PARCELS", 1)
+    monkeypatch.setattr(sink_service, "AT_ONCE", 3)
+    sinks = env.container.results.sinks
+    patient = HttpSender(sinks.networks, try_s=PATIENCE_S)
+    monkeypatch.setitem(sinks.senders, SinkKind.HTTP, patient)  # type: ignore[arg-type]
+    slow, quick = env.running(), env.running()
+    may_answer, requests = threading.Semaphore(0), queue.Queue[bytes]()
+
+    def hang(request: BaseHTTPRequestHandler, body: bytes) -> None:
+        requests.put(body)
+        may_answer.acquire()
+        respond(request)
+
+    with served(hang) as url, ThreadPoolExecutor(1) as pool:
+        for name in ("one", "two"):
+            add(env, slow.uid, SinkKind.HTTP, f"{url}/{name}")
+        take(env, slow.uid, 1, 2, 3)
+        due(env, slow.uid)
+        delivering = pool.submit(sinks.deliver_due)
+        try:
+            for _ in range(2):
+                requests.get(timeout=PATIENCE_S)
+            add(env, quick.uid, SinkKind.HTTP, receiver.url)
+            take(env, quick.uid, 1)
+            due(env, quick.uid)
+            until(lambda: len(receiver.requests) == 1, what="it had a place")
+            add(env, slow.uid, SinkKind.HTTP, f"{url}/three")
+            take(env, slow.uid, 4)
+            due(env, slow.uid)
+            requests.get(timeout=PATIENCE_S)
+            take(env, quick.uid, 2)
+            due(env, quick.uid)
+            may_answer.release()
+            until(lambda: len(receiver.requests) == 2, what="it came before one that had had its turn")
+        finally:
+            may_answer.release(100)
+        assert delivering.result() == 2 + 4 + 4 + 1
+    assert [sink.delivered for sink in sinks_of(env, slow.uid)] == [4, 4, 1]
 
 
 def test_a_fault_of_ours_is_told_and_holds_up_no_other(
