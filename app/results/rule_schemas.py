@@ -161,8 +161,8 @@ class RuleEventsAnswer(BaseModel):
     counts: dict[str, int]
     """The number of events of this time, by rule."""
     crossings: dict[str, dict[Direction, int]]
-    """The number of objects that have crossed a line in this time, by rule and direction; two in the same frame are one
-    event."""
+    """The number of objects that have crossed a line in this time, by rule and direction, also during a cool-down; two
+    in the same frame are one event."""
 
 
 def rules_answer(rules: ProducerRules) -> RulesAnswer:

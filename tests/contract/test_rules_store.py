@@ -9,7 +9,8 @@ import sqlalchemy as sa
 from app.bootstrap.accounts import MIGRATIONS
 from app.kit.sql import Database, migrations
 from app.results import store
-from app.results.model.event import RuleCounts, RuleEvent
+from app.results.model.event import Crossings, RuleCounts, RuleEvent
+from app.results.model.frame_result import FrameRecord
 from app.results.model.rule import RULE_SET, Direction, Rule, RuleSet
 from app.results.model.rule_evaluation import EvaluationState, RuleState
 from app.results.model.track import TrackingState
@@ -19,7 +20,7 @@ from tests.harness.databases import database, empty, url
 __all__ = ["database", "empty", "url"]
 RULES = RuleSet(rules=(Rule("come", cooldown_s=300),))
 STATE = EvaluationState(TrackingState(7.0, next_id=4), rules={"come": RuleState(held_at=7.0, told_at=5.0)})
-AT = "2026-11-27T10:00:00.000Z"
+AT, LATER = "2026-11-27T10:00:00.000Z", "2026-11-27T10:05:00.000Z"
 
 
 def test_states_are_of_an_origin_and_go_with_the_producer(database: Database) -> None:
@@ -45,17 +46,41 @@ def test_states_are_of_an_origin_and_go_with_the_producer(database: Database) ->
 
 
 def test_events_and_the_objects_that_crossed_are_counted(database: Database) -> None:
-    to_left, to_right = (
-        {"label": 'a "direction": "left"', "direction": way} for way in (Direction.LEFT, Direction.RIGHT)
-    )
     with database.write() as conn:
-        for rule, objects in (("line", [to_left, to_left, to_right]), ("line", [to_left]), ("area", [{"label": "a"}])):
-            store.add_rule_event(conn, "a", RuleEvent(rule, 1, AT, objects), AT)
-        counts = store.count_rule_events(conn, "a", RuleEventFilter())
-        assert counts == {"line": RuleCounts(2, left=3, right=1), "area": RuleCounts(1)}
+        for rule in ("line", "line", "area"):
+            store.add_rule_event(conn, "a", RuleEvent(rule, 1, AT, []), AT)
+        crossings = [Crossings("line", 1, AT, 2, 1), Crossings("line", 2, AT, 1, 0), Crossings("quiet", 2, LATER, 0, 4)]
+        store.add_crossings(conn, "a", crossings)
+        store.add_crossings(conn, "b", [Crossings("line", 1, AT, 7, 7)])
+        counts = store.count_by_rule(conn, "a", RuleEventFilter())
+        assert counts == {
+            "line": RuleCounts(2, left=3, right=1),
+            "area": RuleCounts(1),
+            "quiet": RuleCounts(0, left=0, right=4),
+        }
         assert counts["line"].crossings == {"left": 3, "right": 1}
         assert counts["area"].crossings == {}
-        assert store.count_rule_events(conn, "a", RuleEventFilter(until=AT)) == {}
+        assert store.count_by_rule(conn, "a", RuleEventFilter(until=AT)) == {}
+        assert store.count_by_rule(conn, "a", RuleEventFilter(rule="line", since=LATER)) == {}
+        store.forget_rows_before(conn, LATER)
+        assert store.count_by_rule(conn, "a", RuleEventFilter())["line"] == RuleCounts(2)
+        store.add_rows(conn, "a", [FrameRecord(n, LATER, {}) for n in (2, 3)])
+        store.trim_rows(conn, "a", 1)
+        assert "quiet" not in store.count_by_rule(conn, "a", RuleEventFilter())
+        store.forget_producers(conn, ["b"])
+        assert store.count_by_rule(conn, "b", RuleEventFilter()) == {}
+
+
+def test_crossings_in_events_of_before_the_migration_are_counted(empty: Database) -> None:
+    migrations.move(empty, MIGRATIONS, "0042")
+    objects = [{"label": 'a "direction": "left"', "direction": way} for way in (*[Direction.LEFT] * 2, Direction.RIGHT)]
+    with empty.write() as conn:
+        for rule, seen in (("line", objects), ("area", [{"label": "a"}])):
+            store.add_rule_event(conn, "a", RuleEvent(rule, 1, AT, seen), AT)
+    migrations.upgrade(empty, MIGRATIONS)
+    with empty.read() as conn:
+        counts = store.count_by_rule(conn, "a", RuleEventFilter())
+    assert counts == {"line": RuleCounts(1, left=2, right=1), "area": RuleCounts(1)}
 
 
 def test_rules_of_video_jobs_keep_their_state_over_the_migration_and_back(empty: Database) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -87,8 +88,13 @@ def test_objects_that_cross_a_line_in_the_same_frame_are_each_counted(web: Withi
     assert answer["counts"]["cross"] == 2
     assert answer["crossings"] == {"cross": {"left": 2, "right": 2}}
     assert web.get(f"{place}/rule-events", params={"rule": "come"}).json()["crossings"] == {}
+    env.rules.put(env.producer(made.uid), RuleSet((line, DOOR), (replace(rules[0], cooldown_s=3600), *rules[1:], COME)))
+    take(env, made.uid, frame(4, 520, 520, 480), frame(5, 520, 480, 480), frame(6, 480, 480, 520))
+    answer = web.get(f"{place}/rule-events").json()
+    assert answer["counts"]["cross"] == 3, "another event waits for the cool-down"
+    assert answer["crossings"] == {"cross": {"left": 3, "right": 4}}, "and what has crossed is counted"
     page = web.get(f"/ui/video/{made.uid}/rules").text
-    assert "to the left: 2" in " ".join(page.split()) and "to the right: 2" in page
+    assert "to the left: 3" in " ".join(page.split()) and "to the right: 4" in page
 
 
 def test_a_report_that_comes_twice_is_judged_once(env: Env, job: VideoJob) -> None:

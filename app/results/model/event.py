@@ -63,6 +63,20 @@ class RuleEvent:
 
 
 @dataclass(frozen=True)
+class Crossings:
+    """How many objects have crossed the line of a rule in a frame. Counted whether there is an event or not: a
+    cool-down delays events, and not what is counted."""
+
+    rule: str
+    n_loop: int
+    """Number of the frame, unique for a producer."""
+    at: str
+    """When the frame was answered, by the node's clock."""
+    to_left: int
+    to_right: int
+
+
+@dataclass(frozen=True)
 class RuleCounts:
     """What a rule has counted in a time."""
 

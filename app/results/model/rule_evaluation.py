@@ -10,6 +10,7 @@ evaluates its rows, too, in the transaction that stores them there.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import groupby
@@ -18,7 +19,7 @@ from typing import Any, NamedTuple
 
 from app.kit.clock import from_text
 from app.kit.text.json_values import JsonObject
-from app.results.model.event import RuleEvent
+from app.results.model.event import Crossings, RuleEvent
 from app.results.model.frame_result import FrameRecord, is_number, with_track_ids
 from app.results.model.rule import Direction, Rule, RuleSet, Zone
 from app.results.model.track import Track, Tracked, TrackingState, read_objects
@@ -87,6 +88,17 @@ class Evaluation(NamedTuple):
     """Oldest first."""
     records: list[FrameRecord]
     """The rows, with the ids of their objects."""
+    crossings: list[Crossings]
+    """Of each rule with a line, in each frame in which it was crossed."""
+
+
+class Matched(NamedTuple):
+    """What a rule has detected in a row."""
+
+    rule: Rule
+    objects: list[Tracked]
+    is_event: bool
+    """False: crossings that are counted during a cool-down."""
 
 
 def evaluate_origins(
@@ -107,7 +119,7 @@ def evaluate(
         size: Of the source, for rows without their own; None: unknown.
         by_pts: Time is that in the source, if a row has one; otherwise that of the node's clock.
     """
-    events, numbered = list[RuleEvent](), list[FrameRecord]()
+    events, numbered, crossings = list[RuleEvent](), list[FrameRecord](), list[Crossings]()
     for record in records:
         row_size = size_of_row(record.row) or size
         problem = NO_BOXES if "bbox" not in record.row else "" if row_size is not None else NO_SIZE
@@ -115,36 +127,40 @@ def evaluate(
         at = _time_of(record, by_pts=by_pts)
         rules = {} if state.tracking.has_other_clock(at) else state.rules
         tracking, paired = state.tracking.follow(objects, at)
-        state, held = _judge(rule_set, EvaluationState(tracking, rules, problem), paired, record)
-        events += [_event_of(rule, rule_set.zone_of(rule), record, matching) for rule, matching in held]
+        state, matched = _judge(rule_set, EvaluationState(tracking, rules, problem), paired, record)
+        for one in matched:
+            zone = rule_set.zone_of(one.rule)
+            crossings += [_count_crossings(one, zone, record)] if zone is not None and zone.is_line else []
+            events += [_event_of(one, zone, record)] if one.is_event else []
         track_ids = [one.track.track_id for one in paired]
         numbered.append(replace(record, row=with_track_ids(record.row, track_ids)))
-    return Evaluation(state, events, numbered)
+    return Evaluation(state, events, numbered, crossings)
 
 
 def _judge(
     rule_set: RuleSet, state: EvaluationState, paired: list[Tracked], record: FrameRecord
-) -> tuple[EvaluationState, list[tuple[Rule, list[Tracked]]]]:
+) -> tuple[EvaluationState, list[Matched]]:
     at = state.tracking.at or 0.0
     is_new = not record.row.get("tracked")  # a stage has processed the frame; otherwise its boxes were carried over
     tracked = [replace(one, track=_place(one.track, rule_set.zones, at)) for one in paired]
-    rules, held = dict[str, RuleState](), list[tuple[Rule, list[Tracked]]]()
+    rules, matched = dict[str, RuleState](), list[Matched]()
     for rule in rule_set.rules:
         zone = rule_set.zone_of(rule)
         matching = [one for one in tracked if _fits(rule, zone, one, at)]
         before = state.rules.get(rule.name, RuleState())
-        if zone is not None and zone.is_line:
+        is_line = zone is not None and zone.is_line
+        if is_line:
             due, fires = before, bool(matching)
         else:
             due, fires = _count(rule, before, len(matching) >= rule.at_least, at, is_new=is_new)
-        fires = fires and (due.told_at is None or at - due.told_at >= rule.cooldown_s)
         fires = fires and (rule.schedule is None or rule.schedule.covers(from_text(record.at)))
-        rules[rule.name] = replace(due, is_told=True, told_at=at) if fires else due
-        if fires:
-            held.append((rule, matching))
+        is_event = fires and (due.told_at is None or at - due.told_at >= rule.cooldown_s)
+        rules[rule.name] = replace(due, is_told=True, told_at=at) if is_event else due
+        if is_event or (fires and is_line):
+            matched.append(Matched(rule, matching, is_event))
     placed = {one.track.track_id: one.track for one in tracked}
     tracks = tuple(placed.get(track.track_id, track) for track in state.tracking.tracks)
-    return replace(state, tracking=replace(state.tracking, tracks=tracks), rules=rules), held
+    return replace(state, tracking=replace(state.tracking, tracks=tracks), rules=rules), matched
 
 
 def _count(rule: Rule, state: RuleState, holds: bool, at: float, *, is_new: bool) -> tuple[RuleState, bool]:
@@ -204,7 +220,12 @@ def _make_size(width: object, height: object) -> Size | None:
     return None
 
 
-def _event_of(rule: Rule, zone: Zone | None, record: FrameRecord, matching: list[Tracked]) -> RuleEvent:
+def _count_crossings(matched: Matched, zone: Zone, record: FrameRecord) -> Crossings:
+    number = Counter(_find_direction(zone, one) for one in matched.objects)
+    return Crossings(matched.rule.name, record.n_loop, record.at, number[Direction.LEFT], number[Direction.RIGHT])
+
+
+def _event_of(matched: Matched, zone: Zone | None, record: FrameRecord) -> RuleEvent:
     objects = [
         {
             "label": one.seen.label,
@@ -213,7 +234,8 @@ def _event_of(rule: Rule, zone: Zone | None, record: FrameRecord, matching: list
             "track": one.track.track_id,
             **({"direction": _find_direction(zone, one)} if zone is not None and zone.is_line else {}),
         }
-        for one in matching
+        for one in matched.objects
     ]
+    rule = matched.rule
     node, source = record.origin
     return RuleEvent(rule.name, record.n_loop, record.at, objects, rule.zone, node=node, source=source)

@@ -136,6 +136,7 @@ class Rules:
             store.put_rule_state(conn, producer.uid, origin, evaluation.state)
             events += evaluation.events
             stored += evaluation.records
+            store.add_crossings(conn, producer.uid, evaluation.crossings)
         store.add_rows(conn, producer.uid, stored)
         for event in sorted(events, key=lambda event: event.n_loop):
             _publish(conn, producer, store.add_rule_event(conn, producer.uid, event, to_text(now)))
@@ -159,7 +160,7 @@ class Rules:
             events = store.rule_events_of(
                 conn, producer.uid, chosen, cursor=cursor, newest_first=newest_first, limit=limit + 1
             )
-            counts = store.count_rule_events(conn, producer.uid, chosen)
+            counts = store.count_by_rule(conn, producer.uid, chosen)
         return RuleEventPage(events[:limit], events[limit - 1].event_id if len(events) > limit else None, counts)
 
     def event(self, producer: Producer, event_id: int) -> RuleEvent:

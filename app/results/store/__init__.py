@@ -9,8 +9,9 @@ from sqlalchemy import Connection
 
 from app.results.store.events import (
     RuleEventFilter,
+    add_crossings,
     add_rule_event,
-    count_rule_events,
+    count_by_rule,
     events_without_picture,
     forget_rule_events_before,
     get_rule_event,
@@ -34,10 +35,10 @@ from app.results.store.sinks import (
     sinks_of,
     uids_of_node_sinks,
 )
-from app.results.store.tables import rows, rule_events, rule_states, rules, sinks
+from app.results.store.tables import crossings, rows, rule_events, rule_states, rules, sinks
 
 
 def forget_producers(conn: Connection, uids: Collection[str]) -> None:
     """All that is kept of them."""
-    for table in (rows, rules, rule_states, rule_events, sinks):
+    for table in (rows, rules, rule_states, rule_events, crossings, sinks):
         conn.execute(sa.delete(table).where(table.c.uid.in_(uids)))

@@ -1,4 +1,4 @@
-"""Events of rules. Runs in the caller's transactions."""
+"""Events of rules, and the crossings of their lines. Runs in the caller's transactions."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from sqlalchemy import Connection, Row
 
 from app.kit.sql.rows import within
 from app.kit.text.plain_text import json_text
-from app.results.model.event import RuleCounts, RuleEvent
-from app.results.model.rule import Direction
-from app.results.store.tables import rule_events
+from app.results.model.event import Crossings, RuleCounts, RuleEvent
+from app.results.store.tables import crossings, rule_events
 
 
 @dataclass(frozen=True)
@@ -67,7 +66,7 @@ def rule_events_of(
         cursor: event_id of the last one seen.
     """
     c = rule_events.c
-    conditions = _conditions(uid, chosen)
+    conditions = _conditions(rule_events, uid, chosen)
     if cursor is not None:
         conditions.append(c.event_id < cursor if newest_first else c.event_id > cursor)
     order = c.event_id.desc() if newest_first else c.event_id
@@ -75,25 +74,26 @@ def rule_events_of(
     return [_event_of(row) for row in conn.execute(query)]
 
 
-def count_rule_events(conn: Connection, uid: str, chosen: RuleEventFilter) -> dict[str, RuleCounts]:
-    """The counts of each rule that has events."""
-    rule = rule_events.c.rule
-    crossed = map(_count_crossed, (Direction.LEFT, Direction.RIGHT))
-    query = sa.select(rule, sa.func.count(), *crossed).where(*_conditions(uid, chosen)).group_by(rule)
-    return {name: RuleCounts(events, int(left), int(right)) for name, events, left, right in conn.execute(query)}
+def add_crossings(conn: Connection, uid: str, crossed: Collection[Crossings]) -> None:
+    if crossed:
+        conn.execute(sa.insert(crossings), [{"uid": uid, **vars(one)} for one in crossed])
 
 
-def _count_crossed(direction: Direction) -> sa.ColumnElement[int]:
-    """Of the objects in stored JSON, without reading it: in a label, the quotes of this text would be escaped."""
-    text, objects = json_text({"direction": direction})[1:-1], rule_events.c.objects
-    whole, without = (sa.func.length(one, type_=sa.Integer) for one in (objects, sa.func.replace(objects, text, "")))
-    return sa.func.sum((whole - without) // len(text))
+def count_by_rule(conn: Connection, uid: str, chosen: RuleEventFilter) -> dict[str, RuleCounts]:
+    """The counts of each rule that has any."""
+    rule, c = rule_events.c.rule, crossings.c
+    of_events = sa.select(rule, sa.func.count()).where(*_conditions(rule_events, uid, chosen)).group_by(rule)
+    counts = {name: RuleCounts(events) for name, events in conn.execute(of_events)}
+    sums = (sa.func.sum(c.to_left), sa.func.sum(c.to_right))
+    of_lines = sa.select(c.rule, *sums).where(*_conditions(crossings, uid, chosen)).group_by(c.rule)
+    for name, left, right in conn.execute(of_lines):
+        counts[name] = replace(counts.get(name, RuleCounts()), left=int(left), right=int(right))
+    return counts
 
 
-def _conditions(uid: str, chosen: RuleEventFilter) -> list[sa.ColumnElement[bool]]:
-    c = rule_events.c
-    of_rule = [c.rule == chosen.rule] if chosen.rule else []
-    return [c.uid == uid, *within(c.at, chosen.since, chosen.until), *of_rule]
+def _conditions(table: sa.Table, uid: str, chosen: RuleEventFilter) -> list[sa.ColumnElement[bool]]:
+    of_rule = [table.c.rule == chosen.rule] if chosen.rule else []
+    return [table.c.uid == uid, *within(table.c.at, chosen.since, chosen.until), *of_rule]
 
 
 def get_rule_event(conn: Connection, uid: str, event_id: int) -> RuleEvent | None:

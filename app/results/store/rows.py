@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 
 from app.kit.sql.rows import insert_into, within
 from app.results.model.frame_result import FrameRecord, ResultFilter, labels_in
-from app.results.store.tables import rows
+from app.results.store.tables import crossings, rows
 
 SEPARATOR = "\n"
 """Between the classes of a row, and at both ends: no name of a class has it."""
@@ -68,17 +68,19 @@ def last_row(conn: Connection, uid: str) -> int:
 
 
 def forget_rows_before(conn: Connection, at: str) -> int:
-    """Of all producers. Returns how many."""
+    """Of all producers, with the crossings in them. Returns how many rows."""
+    conn.execute(sa.delete(crossings).where(crossings.c.at < at))
     return conn.execute(sa.delete(rows).where(rows.c.at < at)).rowcount
 
 
 def trim_rows(conn: Connection, uid: str, most: int) -> int:
-    """Keeps the newest. Returns how many went."""
+    """Keeps the newest, with the crossings in them. Returns how many rows went."""
     c = rows.c
     oldest_kept = sa.select(c.n_loop).where(c.uid == uid).order_by(c.n_loop.desc()).offset(most).limit(1)
     limit = conn.execute(oldest_kept).scalar()
     if limit is None:
         return 0
+    conn.execute(sa.delete(crossings).where(crossings.c.uid == uid, crossings.c.n_loop <= limit))
     return conn.execute(sa.delete(rows).where(c.uid == uid, c.n_loop <= limit)).rowcount
 
 

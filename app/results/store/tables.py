@@ -37,6 +37,18 @@ rule_events = sa.Table(
     sqlite_autoincrement=True,
 )
 """See RuleEvent. No event_id is given out twice: receivers tell events by it."""
+crossings = sa.Table(
+    "result_crossings",
+    metadata,
+    sa.Column("crossings_id", sa.Integer, primary_key=True, autoincrement=True),
+    sa.Column("uid", UID, nullable=False, index=True),
+    sa.Column("n_loop", sa.Integer, nullable=False),
+    sa.Column("rule", sa.String(64), nullable=False),
+    sa.Column("at", TIME, nullable=False, index=True),
+    sa.Column("to_left", sa.Integer, nullable=False),
+    sa.Column("to_right", sa.Integer, nullable=False),
+)
+"""See Crossings."""
 rules = sa.Table(
     "result_rules",
     metadata,

@@ -176,7 +176,7 @@ def test_picture_hard_sample_row_event_and_sinks_have_the_same_id(monkeypatch: A
     rows = read_rows(report.body).rows
     records = [FrameRecord(n, moment_of(row, datetime.now(UTC)), row) for n, row in enumerate(rows, 1)]
     rules = RuleSet((), (Rule("there", label="person", at_least=2),))
-    _, (event,), stored = evaluate(rules, EvaluationState(), records, size=None, by_pts=False)
+    _, (event,), stored, _ = evaluate(rules, EvaluationState(), records, size=None, by_pts=False)
     assert [record.row["ids"] for record in stored] == ids
     assert [one["track"] for one in event_delivery(PRODUCER, event).envelope["data"]["objects"]] == [1, 2]
     sent = [row_delivery(PRODUCER, record).envelope["data"]["objects"] for record in stored]

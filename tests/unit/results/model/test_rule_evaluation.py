@@ -41,7 +41,7 @@ def judge(
     """Of several reports, between which the state is stored as JSON."""
     state, events = EvaluationState(), list[RuleEvent]()
     for records in reports:
-        state, more, _ = evaluate(rule_set, state, records, size=size, by_pts=by_pts)
+        state, more, *_ = evaluate(rule_set, state, records, size=size, by_pts=by_pts)
         state = EvaluationState.from_json(json.loads(json.dumps(state.to_json())))
         events += more
     return events
@@ -118,6 +118,22 @@ def test_a_line_is_crossed_by_an_object_and_not_by_two() -> None:
     assert event.text == "person crossed gate to the left"
 
 
+def test_crossings_are_counted_also_during_a_cool_down_and_not_outside_of_the_schedule() -> None:
+    rows = [row(n, 480 + (n % 2) * 40, at=n * 30) for n in range(1, 8)]
+    first_minutes = Schedule((Weekday.TUESDAY,), "00:00", "00:03")
+    rules = (Rule("gate", zone="gate", cooldown_s=3600), Rule("left", zone="gate", direction=Direction.LEFT))
+    rule_set = RuleSet((GATE,), (*rules, Rule("early", zone="gate", schedule=first_minutes)))
+    evaluation = evaluate(rule_set, EvaluationState(), rows, size=SIZE, by_pts=False)
+    assert [(event.rule, event.n_loop) for event in evaluation.events if event.rule == "gate"] == [("gate", 2)]
+    counted = {
+        name: [(one.n_loop, one.to_left, one.to_right) for one in evaluation.crossings if one.rule == name]
+        for name in ("gate", "left", "early")
+    }
+    assert counted["gate"] == [(n, n % 2, 1 - n % 2) for n in range(2, 8)]
+    assert counted["left"] == [(n, 1, 0) for n in (3, 5, 7)]
+    assert counted["early"] == [(n, n % 2, 1 - n % 2) for n in range(2, 6)]
+
+
 def test_two_who_cross_in_one_frame_are_one_event_and_two_frames_at_a_time_two() -> None:
     rule_set = RuleSet((GATE,), (Rule("gate", zone="gate", cooldown_s=0),))
     (event,) = judge(rule_set, [row(1, 490, 450), row(2, 560, 510)])
@@ -138,7 +154,7 @@ def test_of_two_that_pass_each_other_each_keeps_its_id_by_its_size() -> None:
         return FrameRecord(n, row(n).at, {"n_loop": n, "bbox": boxes, "labels": ["person"] * 2, "scores": [0.9] * 2})
 
     rows = [passing(1, 300, 340), passing(2, 330, 310)]
-    _, _, records = evaluate(RuleSet(), EvaluationState(), rows, size=SIZE, by_pts=False)
+    _, _, records, _ = evaluate(RuleSet(), EvaluationState(), rows, size=SIZE, by_pts=False)
     assert [record.row["ids"] for record in records] == [[1, 2], [1, 2]]
 
 
@@ -157,21 +173,23 @@ def test_each_object_has_an_id_of_its_own_in_the_job() -> None:
 
 def test_what_an_older_version_remembers_of_rules_is_kept_and_its_objects_are_new() -> None:
     rules = RuleSet((), (Rule("come"),))
-    state, (event,), _ = evaluate(rules, EvaluationState(), [row(1, IN)], size=SIZE, by_pts=False)
+    state, (event,), *_ = evaluate(rules, EvaluationState(), [row(1, IN)], size=SIZE, by_pts=False)
     older = {name: value for name, value in state.to_json().items() if name != "next_track"}
     older["tracks"] = [["person", [0.7, 0.6], [0.2, 0.4], ZERO, {"": ZERO}]]
-    state, events, _ = evaluate(rules, EvaluationState.from_json(older), [row(2, IN)], size=SIZE, by_pts=False)
+    state, events, *_ = evaluate(rules, EvaluationState.from_json(older), [row(2, IN)], size=SIZE, by_pts=False)
     assert (events, [track.track_id for track in state.tracking.tracks]) == ([], [1])
     assert event.objects[0]["track"] == 1
 
 
 def test_each_row_gets_the_ids_of_its_objects_also_without_rules_and_over_other_zones() -> None:
-    state, _, records = evaluate(RuleSet(), EvaluationState(), [row(1, FAR, IN), row(2, IN)], size=SIZE, by_pts=False)
+    state, _, records, _ = evaluate(
+        RuleSet(), EvaluationState(), [row(1, FAR, IN), row(2, IN)], size=SIZE, by_pts=False
+    )
     assert [record.row["ids"] for record in records] == [[1, 2], [2]]
     after = RuleSet((DOOR,), (Rule("come", zone="door"),))
     state = state.following(RuleSet(), after)
     odd = row(3, IN, ids=[99], bbox=["x", [650, 100, 750, 300]], labels=["", "person"])
-    state, events, records = evaluate(after, state, [odd, row(4)], size=SIZE, by_pts=False)
+    state, events, records, _ = evaluate(after, state, [odd, row(4)], size=SIZE, by_pts=False)
     assert [record.row.get("ids") for record in records] == [[None, 2], None]
     assert [event.objects[0]["track"] for event in events] == [2]
     assert [one.details() for one in records[0].objects] == [{"id": 2}]
@@ -179,9 +197,9 @@ def test_each_row_gets_the_ids_of_its_objects_also_without_rules_and_over_other_
 
 def test_an_object_has_not_been_in_an_area_that_was_moved() -> None:
     rules = RuleSet((DOOR,), (Rule("loiter", zone="door", dwell_s=5, cooldown_s=0),))
-    state, _, _ = evaluate(rules, EvaluationState(), [row(1, IN)], size=SIZE, by_pts=False)
+    state, *_ = evaluate(rules, EvaluationState(), [row(1, IN)], size=SIZE, by_pts=False)
     moved = rules.with_zone(Zone("door", ((0.4, 0.0), *DOOR.points[1:])))
-    _, events, _ = evaluate(moved, state.following(rules, moved), [row(6, IN), row(11, IN)], size=SIZE, by_pts=False)
+    _, events, *_ = evaluate(moved, state.following(rules, moved), [row(6, IN), row(11, IN)], size=SIZE, by_pts=False)
     assert [event.n_loop for event in events] == [11]
 
 
@@ -199,11 +217,11 @@ def test_the_size_is_that_of_the_row_before_that_of_the_source() -> None:
 
 def test_it_says_why_no_rule_can_hold() -> None:
     rule_set = RuleSet((), (Rule("come"),))
-    state, _, _ = evaluate(rule_set, EvaluationState(), [row(1, IN)], size=None, by_pts=False)
+    state, *_ = evaluate(rule_set, EvaluationState(), [row(1, IN)], size=None, by_pts=False)
     assert state.problem == NO_SIZE
-    state, _, _ = evaluate(rule_set, state, [FrameRecord(2, row(2).at, {"total": 3})], size=SIZE, by_pts=False)
+    state, *_ = evaluate(rule_set, state, [FrameRecord(2, row(2).at, {"total": 3})], size=SIZE, by_pts=False)
     assert state.problem == NO_BOXES
-    state, events, _ = evaluate(rule_set, state, [row(3, IN)], size=SIZE, by_pts=False)
+    state, events, *_ = evaluate(rule_set, state, [row(3, IN)], size=SIZE, by_pts=False)
     assert (state.problem, len(events)) == ("", 1)
 
 
@@ -218,11 +236,11 @@ def test_a_file_that_is_read_faster_is_judged_by_its_own_time() -> None:
 
 def test_rules_that_stay_keep_their_cool_down_and_others_begin_anew() -> None:
     before = RuleSet((DOOR, GATE), (Rule("come", zone="door"), Rule("all")))
-    state, events, _ = evaluate(before, EvaluationState(), [row(1, IN)], size=SIZE, by_pts=False)
+    state, events, *_ = evaluate(before, EvaluationState(), [row(1, IN)], size=SIZE, by_pts=False)
     assert [event.rule for event in events] == ["come", "all"]
     moved = Zone("door", ((0.4, 0.0), *DOOR.points[1:]))
     after = before.with_zone(moved)
-    _, events, _ = evaluate(after, state.following(before, after), [row(9, IN)], size=SIZE, by_pts=False)
+    _, events, *_ = evaluate(after, state.following(before, after), [row(9, IN)], size=SIZE, by_pts=False)
     assert [event.rule for event in events] == ["come"], "its zone is another one"
 
 
@@ -258,14 +276,14 @@ def test_rules_are_stored_as_they_were() -> None:
 def test_ids_that_a_row_has_are_kept_and_its_objects_followed_by_them() -> None:
     rules = RuleSet((GATE,), (Rule("gate", zone="gate", cooldown_s=0),))
     rows = [row(1, FAR, ids=[7]), row(2, 900, FAR, ids=[7, 9]), row(3, FAR)]
-    state, (event,), records = evaluate(rules, EvaluationState(), rows, size=SIZE, by_pts=False)
+    state, (event,), records, _ = evaluate(rules, EvaluationState(), rows, size=SIZE, by_pts=False)
     assert [record.row["ids"] for record in records] == [[7], [7, 9], [9]], "the last row is of an older node"
     assert [one["track"] for one in event.objects] == [7], "further away than an object without an id is followed"
-    _, _, (record,) = evaluate(rules, state, [row(4, FAR, 500)], size=SIZE, by_pts=False)
+    _, _, (record,), _ = evaluate(rules, state, [row(4, FAR, 500)], size=SIZE, by_pts=False)
     assert record.row["ids"] == [9, 10], "new objects have ids above all that were there"
 
 
 @pytest.mark.parametrize("ids", [[7], [7, 7], [7, None], [7, True], [7, 0], [7, 1 << 60], [7, "8"], "78"])
 def test_ids_that_cannot_be_those_of_a_tracker_are_replaced(ids: Any) -> None:
-    _, _, (record,) = evaluate(RuleSet(), EvaluationState(), [row(1, FAR, IN, ids=ids)], size=SIZE, by_pts=False)
+    _, _, (record,), _ = evaluate(RuleSet(), EvaluationState(), [row(1, FAR, IN, ids=ids)], size=SIZE, by_pts=False)
     assert record.row["ids"] == [1, 2]

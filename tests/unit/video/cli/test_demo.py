@@ -209,7 +209,7 @@ def test_the_rules_of_the_demonstration_hold_on_its_clip_at_four_frames_a_second
         boxes = stage.run({"image": frame.picture})["bbox"]
         record = FrameRecord(number, to_text(datetime.fromtimestamp(number / sample_clip.FPS, UTC)), {"bbox": boxes})
         size = float(sample_clip.WIDTH), float(sample_clip.HEIGHT)
-        state, events, _ = evaluate(rules, state, [record], size=size, by_pts=False)
+        state, events, *_ = evaluate(rules, state, [record], size=size, by_pts=False)
         names += [event.rule for event in events]
     assert names == ["company", "passer-by"]
 

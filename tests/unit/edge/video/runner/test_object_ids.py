@@ -102,7 +102,7 @@ def test_picture_row_event_and_sinks_have_the_same_id(tmp_path: Path) -> None:
 
     records = [FrameRecord(row["n_loop"], moment_of(row, datetime.now(UTC)), row) for row in runner.rows]
     rules = RuleSet((), (Rule("there", label="person", at_least=2),))
-    _, (event,), stored = evaluate(rules, EvaluationState(), records, size=None, by_pts=True)
+    _, (event,), stored, _ = evaluate(rules, EvaluationState(), records, size=None, by_pts=True)
     assert [record.row["ids"] for record in stored] == [[1], [1, 2], [2]]
     assert [one["track"] for one in event_delivery(PRODUCER, event).envelope["data"]["objects"]] == [1, 2]
     sent = [row_delivery(PRODUCER, record).envelope["data"]["objects"] for record in stored]
