@@ -26,9 +26,7 @@ OPSET_MIN = 13
 """int8 weights per channel (DequantizeLinear with an axis) exist since this opset; lower opsets are upgraded."""
 OPSET_TARGET = 17
 """The last opset before Reduce* and others turned attributes into inputs; the quantizer supports all of it."""
-OPSET_FLOAT16 = 19
-"""QuantizeLinear and DequantizeLinear accept float16 since this opset."""
-IR_MIN, IR_OF_FLOAT16 = 8, 9
+IR_MIN = 8
 
 
 @dataclass(frozen=True)
@@ -114,18 +112,16 @@ def raise_ir_version(model: Model) -> list[str]:
 
 def upgrade_opset(model: Model) -> PreparedModel:
     """Upgrades an opset that the quantizer does not support. If the converter fails, the opset stays."""
-    before, is_half = opset_of(model), has_float16(model)
-    if before >= (OPSET_FLOAT16 if is_half else OPSET_MIN):
+    before = opset_of(model)
+    if before >= OPSET_MIN:
         return PreparedModel(model)
-    target = OPSET_FLOAT16 if is_half else OPSET_TARGET
     try:
-        converted = versions.convert_opset(model, target)
+        converted = versions.convert_opset(model, OPSET_TARGET)
     except versions.CONVERTER_ERRORS as error:
         note = f"opset {before} was kept: the version converter cannot do it ({reason_of(error)})"
         return PreparedModel(model, warnings=[note])
-    converted.ir_version = max(converted.ir_version, IR_OF_FLOAT16 if is_half else IR_MIN)
-    note = f"opset {before} → {target}"
-    return PreparedModel(converted, [note], [f"float16 is quantized from opset {target} on: {note}"] if is_half else [])
+    converted.ir_version = max(converted.ir_version, IR_MIN)
+    return PreparedModel(converted, [f"opset {before} → {OPSET_TARGET}"])
 
 
 def has_float16(model: Model) -> bool:

@@ -16,6 +16,8 @@ from app.conversion.toolchains.budget import LAST_RESORT_S, LAST_RESORT_SHARE, B
 from app.conversion.toolchains.graph.shapes import skeleton
 from app.conversion.toolchains.host.bie_report import effort_line, goal_line, odd_warnings
 from app.conversion.toolchains.host.calibration import ActivationRanges, calibrate
+from app.conversion.toolchains.host.float32_form import compute_in_float32
+from app.conversion.toolchains.host.graph_surgery import has_float16
 from app.conversion.toolchains.host.inputs import CachedSamples
 from app.conversion.toolchains.host.output_saturation import conceal, expose, find_judged_outputs, logits_of
 from app.conversion.toolchains.host.quantization_plan import QuantizationPlan, plan, without_tensors
@@ -72,6 +74,9 @@ class ModelQuantization:
         self._request, self._progress = request, progress
         self._options = request.options.quantization
         self._reporting = _list_reporting(names, self._options.report_images)
+        if has_float16(model) and not plan(model, self._options).problem:
+            print("what is float16 is computed in float32, and quantized from that")
+            compute_in_float32(model)
         self.logits = _logits_of_faint_outputs(model, samples, request.threads)
 
     def run(self) -> QuantizedModel:

@@ -31,8 +31,8 @@ from app.kit.sandbox.errors import StageFailed
 from app.kit.text.json_values import JsonObject
 
 EQUALITY_SAMPLES = 16
-EQUALITY_SNR_DB = 60.0
-"""Reordering float sums still gives an SNR of 90 dB and more; below this limit something else was computed."""
+EQUALITY_SNR_DB, EQUALITY_FLOAT16_SNR_DB = 60.0, 40.0
+"""Reordering sums still gives an SNR of 90 dB and more, in float16 50; below this limit something else was computed."""
 NOISE_SAMPLES = 4
 Original: TypeAlias = Path | bytes
 """The model as it was submitted: its file, or what it is in versions that onnxruntime reads."""
@@ -128,6 +128,7 @@ def _find_first_equal(
 ) -> OptimizedModel:
     # Both use the basic level: beyond it, a model that is quantized already would compute differently.
     reference = _open_original(original, fixed.model, request.threads)
+    limit_db = EQUALITY_FLOAT16_SNR_DB if graph_surgery.has_float16(fixed.model) else EQUALITY_SNR_DB
     failures: list[str] = []
     for candidate in _iterate_candidates(source, fixed):
         progress(min(0.3 + 0.2 * len(failures), 0.8), "comparing with the original")
@@ -138,7 +139,7 @@ def _find_first_equal(
             print(f"a candidate graph was dropped: {failures[-1]}")
             continue
         equivalence = _compare(reference, session, samples, saturating_outputs(candidate.model))
-        if equivalence.is_equal(EQUALITY_SNR_DB):
+        if equivalence.is_equal(limit_db):
             return OptimizedModel(_explain_open_inputs(candidate, failures), equivalence)
         failures.append(f"lowest SNR {equivalence.statistics.worst_snr_db} dB")
         print(f"a candidate graph was dropped: {failures[-1]}")

@@ -16,6 +16,8 @@ SATURATING = frozenset({"Softmax", "Sigmoid"})
 FAINT = 1 / 512
 """An output of a sigmoid that nowhere reaches this is 0 in 8 bits."""
 MOVES = frozenset({"Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze", "Identity"})
+FLOATS = (1, 10, 11)
+"""TensorProto's types of floats."""
 
 
 def saturating_outputs(model: Any) -> dict[str, str]:
@@ -41,8 +43,8 @@ def expose(model: Any, logits: Mapping[str, str]) -> None:
     """Makes the logits outputs of the graph, too."""
     from onnx import helper
 
-    types = {output.name: output.type.tensor_type.elem_type for output in model.graph.output}
-    rows = {tensor: types[name] for name, tensor in logits.items()}
+    types = {value.name: value.type.tensor_type.elem_type for value in (*model.graph.output, *model.graph.value_info)}
+    rows = {tensor: types.get(tensor, types[name]) for name, tensor in logits.items()}
     model.graph.output.extend(helper.make_tensor_value_info(tensor, kind, None) for tensor, kind in rows.items())
 
 
@@ -76,7 +78,12 @@ def _find_last_nodes(model: Any) -> dict[str, Any]:
     nodes: dict[str, Any] = {}
     for output in model.graph.output:
         node = makers.get(output.name)
-        while node is not None and node.op_type in MOVES and node.input:
+        while node is not None and _moves_values(node):
             node = makers.get(node.input[0])
         nodes[output.name] = node
     return nodes
+
+
+def _moves_values(node: Any) -> bool:
+    is_float_cast = node.op_type == "Cast" and node.attribute[0].i in FLOATS
+    return bool(node.input) and (node.op_type in MOVES or is_float_cast)

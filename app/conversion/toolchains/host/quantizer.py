@@ -13,7 +13,6 @@ import numpy as np
 from app.conversion.options import HostQuantization
 from app.conversion.toolchains.graph import opset_of, sort_nodes
 from app.conversion.toolchains.host.calibration import Range, element_types
-from app.conversion.toolchains.host.graph_surgery import OPSET_FLOAT16, has_float16
 from app.conversion.toolchains.host.quantization_plan import QuantizationPlan, of_weighted_layers, quantizable_operators
 from app.kit.sandbox.errors import StageFailed
 from app.kit.text.plain_text import reason_of
@@ -120,8 +119,7 @@ def _choose_extra_options(model: Any, chosen: QuantizationPlan) -> dict[str, Any
 
     A constant of MatMul has its channels on the last axis of a matrix on the right; the quantizer always takes axis 1,
     and the runtime refuses that for any other constant, so those are quantized per tensor. So are the weights of a
-    ConvTranspose in groups, which have only the channels of one group on that axis. Where the opset's own operators do
-    not take float16 yet, onnxruntime's do.
+    ConvTranspose in groups, which have only the channels of one group on that axis.
     """
     from onnxruntime.quantization import QuantType
 
@@ -139,7 +137,6 @@ def _choose_extra_options(model: Any, chosen: QuantizationPlan) -> dict[str, Any
         "ActivationSymmetric": False,
         "WeightSymmetric": True,
         "TensorQuantOverrides": per_tensor,
-        "UseQDQContribOps": opset_of(model) < OPSET_FLOAT16 and has_float16(model),
     }
 
 
