@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from app.conversion.goals import Goal
 from app.conversion.toolchains.host.search.candidates import TriedCandidate
-from app.conversion.toolchains.host.search.report import FLOOR_DB
-from app.conversion.toolchains.host.search.score import Score
+from app.conversion.toolchains.host.search.score import FLOOR_DB, Score
 
 MARGIN_DB = 1.0
 """The chosen candidate has to exceed the goal by this much, since it was the best of several on the pictures that

@@ -8,7 +8,7 @@ from typing import Literal
 
 from app.conversion.toolchains.base import SNR_DB_MIN
 from app.conversion.toolchains.host.search.ranges import WIDE_METHOD
-from app.conversion.toolchains.host.search.score import Score
+from app.conversion.toolchains.host.search.score import FLOOR_DB, Score
 from app.kit.text.json_values import JsonObject
 
 WORTH_DB = 1.0
@@ -32,7 +32,8 @@ REWRITE_NAMES: dict[Rewrite, str] = {
     "smoothing": "smoothed",
     "channel_splitting": "wide channels split",
 }
-VerdictCode = Literal["taken", "below_goal", "below_goal_altered", "below_goal_unseen", "dearer", "worse"]
+BelowGoal = Literal["below_goal", "near_goal", "below_floor", "below_goal_altered", "below_goal_unseen"]
+VerdictCode = Literal["taken", "dearer", "worse"] | BelowGoal
 
 
 @dataclass(frozen=True)
@@ -214,10 +215,12 @@ class Trail:
 
     Args:
         is_by_task: the goal is one of the task.
+        goal_db: the SNR of the goal, if it has one.
     """
 
     candidates: list[TriedCandidate] = field(default_factory=list)
     is_by_task: bool = False
+    goal_db: float | None = None
 
     def add(self, candidate: TriedCandidate) -> None:
         """Append a candidate. All that run the same operators have the lowest latency measured with any of them, for
@@ -247,18 +250,25 @@ class Trail:
 
     def to_json(self) -> list[JsonObject]:
         taken = self.best
-        return [one.to_json(_choose_verdict(one, taken)) for one in self.candidates]
+        return [one.to_json(_choose_verdict(one, taken, self.goal_db)) for one in self.candidates]
 
 
-def _choose_verdict(one: TriedCandidate, taken: TriedCandidate) -> VerdictCode:
+def _choose_verdict(one: TriedCandidate, taken: TriedCandidate, goal_db: float | None) -> VerdictCode:
     if one is taken:
         return "taken"
     if one.misses_unseen:
         return "below_goal_unseen"
     if not one.is_good:
-        below: VerdictCode = "below_goal_altered" if one.holds_as_given else "below_goal"
-        return below if taken.is_good else "worse"
+        return _find_shortfall(one, goal_db) if taken.is_good else "worse"
     return "dearer" if one.choice.tensors_16 > taken.choice.tensors_16 else "worse"
+
+
+def _find_shortfall(one: TriedCandidate, goal_db: float | None) -> BelowGoal:
+    if one.holds_as_given:
+        return "below_goal_altered"
+    if goal_db is None or one.score.mean_db < goal_db:
+        return "below_goal"
+    return "below_floor" if one.score.floor_db < FLOOR_DB else "near_goal"
 
 
 def _format_count(count: int, noun: str) -> str:

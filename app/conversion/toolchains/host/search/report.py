@@ -13,14 +13,12 @@ from app.conversion.toolchains.budget import Budget
 from app.conversion.toolchains.first_bad_layer import FirstBadLayer
 from app.conversion.toolchains.host.search.candidates import Trail, TriedCandidate
 from app.conversion.toolchains.host.search.interval import interval_of
-from app.conversion.toolchains.host.search.score import Score
+from app.conversion.toolchains.host.search.score import FLOOR_DB, Score
 from app.conversion.toolchains.host.search.sensitivity import Sensitivity
 from app.conversion.toolchains.host.search.shortfall import SIXTEEN_BITS, Shortfall
 from app.conversion.toolchains.host.search.split import SEED, Split
 from app.kit.text.json_values import JsonObject
 
-FLOOR_DB = 10.0
-"""No picture may be below this SNR; see `Score.floor_db`."""
 SENSITIVITIES_MOST = 400
 
 

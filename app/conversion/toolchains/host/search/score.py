@@ -15,6 +15,8 @@ from app.conversion.toolchains.host.search.interval import interval_of
 from app.conversion.toolchains.host.silent_outputs import compute_power
 from app.kit.text.json_values import JsonObject
 
+FLOOR_DB = 10.0
+"""No picture may be below this SNR; see `Score.floor_db`."""
 SPREAD_DB_MAX = 2.0
 """The assured SNR is at most this much below the mean, in dB: beyond that, a wide interval only shows that its
 pictures differ."""

@@ -48,7 +48,7 @@ class Trials:
         self._parts, self._first_parts, self._final = split.choose, split.calibrating(split.choose[0]), split.final
         self._report, self._reported = split.report, dict[Choice, Score]()
         self._delivered: tuple[Choice, Build] | None = None
-        self.trail = Trail(is_by_task=goal.kind == "drop")
+        self.trail = Trail(is_by_task=goal.kind == "drop", goal_db=goal.threshold if goal.kind == "snr" else None)
 
     @property
     def is_confirming(self) -> bool:
