@@ -40,7 +40,7 @@ def test_what_several_nodes_report_is_added_up(database: Database) -> None:
         assert unchanged == here
         assert (summed.by_node, summed.delivered, summed.problem) == (reports, 5, "node edge1: gone")
         assert [store.backlog_of(conn, sink) for sink in (here, summed)] == [0, 1]
-        assert store.lease_sinks(conn, NOW, until=NOW, limit=5) == []
+        assert store.lease_sinks(conn, NOW, until=NOW, latest=NOW, limit=5) == []
         assert store.has_sinks(conn, "j1")
         store.remove_sink(conn, "j1", here.sink_id)
         assert not store.has_sinks(conn, "j1"), "none to which this server delivers"

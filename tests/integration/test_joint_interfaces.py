@@ -242,6 +242,9 @@ def test_a_heartbeat_comes_every_period_and_a_transition_only_with_a_change(env:
         assert times(env)[0] >= heartbeat + timedelta(seconds=HEARTBEAT_S)
         assert times(env)[1] == transition
         heartbeat = times(env)[0]
+    due = env.container.joint.controller.due
+    assert the_service(env).uid not in due(heartbeat + timedelta(seconds=1))
+    assert the_service(env).uid in due(heartbeat - timedelta(hours=1)), "the clock was set back"
     env.fail("edge", log=("no",))
     env.settle()
     assert times(env)[1] > transition

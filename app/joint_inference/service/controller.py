@@ -78,8 +78,9 @@ class Controller:
         """The services to reconcile: those that do not run often, the others occasionally. Each is returned once, and
         again after its period."""
         quiet, impatient = (to_text(now - timedelta(seconds=s)) for s in (HEARTBEAT_S, IMPATIENT_S))
+        latest = to_text(now + timedelta(seconds=HEARTBEAT_S))
         with self.database.read() as conn:
-            uids_due = store.looked_at_before(conn, quiet, AT_ONCE)
+            uids_due = store.looked_at_before(conn, quiet, AT_ONCE, latest=latest)
             uids_due += store.not_settled(conn, impatient, AT_ONCE)
         uids = list(dict.fromkeys(uids_due))
         if uids:

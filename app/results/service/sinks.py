@@ -49,6 +49,8 @@ from app.results.store import RuleEventFilter
 
 LEASE_S = 60.0
 """Longer than a try takes."""
+MOST_AHEAD_S = 600.0
+"""A sink that is due later than this is due now: no pause is so long, so the clock was set back."""
 LOOK_S = 0.5
 """Between two looks at what has become due while tries are under way."""
 AT_ONCE = 32
@@ -206,9 +208,9 @@ class Sinks:
         if not limit:
             return []
         moment = now()
-        until = to_text(moment + timedelta(seconds=LEASE_S))
+        until, latest = (to_text(moment + timedelta(seconds=s)) for s in (LEASE_S, MOST_AHEAD_S))
         with self.database.write() as conn:
-            return store.lease_sinks(conn, to_text(moment), until=until, limit=limit, without=without)
+            return store.lease_sinks(conn, to_text(moment), until=until, latest=latest, limit=limit, without=without)
 
     def _try(self, sink: Sink) -> None:
         try:

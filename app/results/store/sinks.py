@@ -64,13 +64,16 @@ def remove_sink(conn: Connection, uid: str, sink_id: str) -> bool:
     return conn.execute(sa.delete(sinks).where(sinks.c.uid == uid, sinks.c.sink_id == sink_id)).rowcount == 1
 
 
-def lease_sinks(conn: Connection, at: str, *, until: str, limit: int, without: Collection[str] = ()) -> list[Sink]:
+def lease_sinks(
+    conn: Connection, at: str, *, until: str, latest: str, limit: int, without: Collection[str] = ()
+) -> list[Sink]:
     """Those that are due and have something to deliver, for this process alone until a time; first those that have been
     due longest.
 
     Args:
         at: now, text in ISO 8601.
         until: how long they are this process's.
+        latest: those that are due after this time are due now.
         without: not these.
     """
     row = sa.select(rows.c.n_loop).where(rows.c.uid == sinks.c.uid, rows.c.n_loop > sinks.c.cursor)
@@ -79,7 +82,8 @@ def lease_sinks(conn: Connection, at: str, *, until: str, limit: int, without: C
     )
     is_of_rows = sinks.c.content == SinkContent.ROWS.value
     is_behind = sa.or_(sa.and_(is_of_rows, row.exists()), sa.and_(~is_of_rows, event.exists()))
-    due = sa.select(sinks).where(_IS_OF_SERVER, sinks.c.due_at <= at, sinks.c.sink_id.not_in(without), is_behind)
+    is_due = sa.or_(sinks.c.due_at <= at, sinks.c.due_at > latest)
+    due = sa.select(sinks).where(_IS_OF_SERVER, is_due, sinks.c.sink_id.not_in(without), is_behind)
     due = due.order_by(sinks.c.due_at).limit(limit)
     return [_sink_of(row) for row in outbox.lease_due(conn, sinks, due, until=until)]
 

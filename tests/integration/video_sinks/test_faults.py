@@ -129,6 +129,19 @@ def test_an_hour_without_a_receiver_costs_few_tries_and_no_row(
     assert ids == [f"row/{2 + minute}" for minute in range(60)]
 
 
+def test_a_clock_that_is_set_back_delays_no_sink(
+    env: Env, job: VideoJob, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add(env, job.uid, SinkKind.HTTP, receiver.url)
+    take(env, job.uid, 2)
+    deliver(env, job.uid)
+    take(env, job.uid, 3)
+    hour_before = now() - timedelta(hours=1)
+    monkeypatch.setattr(sink_service, "now", lambda: hour_before)
+    env.container.results.sinks.deliver_due()
+    assert state(env, job.uid) == ("idle", 2, 0, "")
+
+
 def test_ten_thousand_events_that_waited_are_delivered_in_their_order_each_once(
     env: Env, job: VideoJob, receiver: Receiver
 ) -> None:

@@ -91,7 +91,8 @@ class Recorder(PacedThread[PreviewScene]):
         with self._writing:
             writer, begins_s, ends_s = self._writer, self._ring.begins_s, self._ring.ends_s
             if writer is not None:
-                begins_s, ends_s = writer.begins_s if begins_s is None else begins_s, writer.ends_s
+                begins_s = writer.begins_s if begins_s is None else min(begins_s, writer.begins_s)
+                ends_s = writer.ends_s
             problem = self._problem if self._is_failing else ""
             return RecordingState(begins_s, ends_s, self._ring.size_bytes, round(self._share, 4), problem)
 

@@ -67,7 +67,7 @@ class SegmentRing:
 
     @property
     def begins_s(self) -> float | None:
-        return self._segments[0].begins_s if self._segments else None
+        return min((one.begins_s for one in self._segments), default=None)
 
     @property
     def ends_s(self) -> float | None:
@@ -106,11 +106,18 @@ class SegmentRing:
         return [one for one in self._segments if one.begins_s <= ends_s and one.ends_s >= begins_s]
 
     def _trim(self, now_s: float, more_bytes: int) -> None:
-        oldest_s, most_bytes = now_s - self._limits.hours * 3600, self._limits.megabytes * 1_000_000
-        while self._segments and (self._segments[0].ends_s < oldest_s or self.size_bytes + more_bytes > most_bytes):
-            segment = self._segments.popleft()
-            segment.path.unlink(missing_ok=True)
-            self.size_bytes -= segment.size_bytes
+        """Deletes what is too old, what is as far in the future, where the clock was set back, and the oldest above the
+        most bytes."""
+        most_s, most_bytes = self._limits.hours * 3600, self._limits.megabytes * 1_000_000
+        for segment in [one for one in self._segments if abs(now_s - one.ends_s) > most_s]:
+            self._segments.remove(segment)
+            self._delete(segment)
+        while self._segments and self.size_bytes + more_bytes > most_bytes:
+            self._delete(self._segments.popleft())
+
+    def _delete(self, segment: Segment) -> None:
+        segment.path.unlink(missing_ok=True)
+        self.size_bytes -= segment.size_bytes
 
 
 def _read_segment(path: Path) -> Segment | None:

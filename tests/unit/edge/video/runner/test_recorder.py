@@ -112,6 +112,21 @@ def test_a_damaged_segment_is_left_out(tmp_path: Path) -> None:
     assert shown[-1] == pytest.approx(7.8, abs=0.01)
 
 
+def test_a_clock_that_is_set_back_keeps_nothing_for_longer_than_twice_its_time(tmp_path: Path) -> None:
+    made = ring(tmp_path, hours=1)
+
+    def add(begins_s: float) -> list[float]:
+        made.add(bytes(100), begins_s, begins_s + 9, "mp4")
+        return [one.begins_s - BEGIN_S for one in made.between(0, 2 * BEGIN_S)]
+
+    assert add(BEGIN_S + 3600) == [3600]
+    assert add(BEGIN_S) == [3600, 0], "an hour back"
+    assert made.begins_s == BEGIN_S and made.ends_s == BEGIN_S + 9
+    assert add(BEGIN_S + 3700) == [3600, 3700], "what lies before one of the future goes in its time"
+    assert add(BEGIN_S - 86400) == [-86400], "a day back"
+    assert (made.size_bytes, len(list(tmp_path.iterdir()))) == (100, 1)
+
+
 def test_the_oldest_goes_by_age_and_by_size(tmp_path: Path) -> None:
     made = ring(tmp_path, hours=0.01, megabytes=1)
     for number in range(10):
