@@ -60,7 +60,7 @@ class StageSummary(_Stored):
     samples: int = 0
     """BIE: samples that were judged."""
     latency_ms: float | None = None
-    """BIE of the toolchain host: latency on the machine that converted, in ms."""
+    """BIE of the toolchain host: CPU time of one inference on the machine that converted, in ms."""
     saturation: SaturationSummary | None = None
     expected_off_db: float = 0.0
     """BIE: mean error of the SNR that the search predicted of its candidates, in dB."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -190,6 +189,8 @@ class Judge:
             answers, seconds = _time_answers(session, first, self._computed)
             self._add(score, first, answers)
             if part == parts[0]:
+                while quality.is_worth_repeating(seconds, len(first)):
+                    seconds += _time_answers(session, first[:1], self._computed)[1]
                 size, latency = size_bytes, round(1000 * min(seconds[1:] or seconds), 3)
                 if is_given_up and len(pictures) > RACE and is_given_up(score):
                     score.is_whole = False
@@ -258,14 +259,10 @@ def _time_answers(
     """Runs pictures one after the other.
 
     Returns:
-        The outputs, and the seconds of each run.
+        The outputs, and the CPU time of each run in seconds.
     """
-    answers, seconds = [], []
-    for picture in pictures:
-        begin = time.perf_counter()
-        answers.append(run(session, picture.arrays, names))
-        seconds.append(time.perf_counter() - begin)
-    return answers, seconds
+    runs = [quality.timed_run(session, picture.arrays, names) for picture in pictures]
+    return [answers for answers, _ in runs], [seconds for _, seconds in runs]
 
 
 def spread(pictures: Sequence[JudgedPicture], count: int) -> list[JudgedPicture]:
