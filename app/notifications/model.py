@@ -35,7 +35,7 @@ class EventKind(StrEnum):
     SERVICE_ROLLED_BACK = "service.rolled_back"
     """All its nodes have returned to the former model."""
     SERVICE_ALERT = "service.alert"
-    """It answers, but something has not worked for minutes: the cloud, a source, a broadcast, a sink."""
+    """It answers, but something has not worked for minutes: the cloud, a source, a broadcast, a sink; each is told."""
     SERVICE_CLEAR = "service.clear"
     SERVICE_EVENT = "service.event"
     """A rule of the user's held."""

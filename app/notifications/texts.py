@@ -48,6 +48,8 @@ def _write_sentence(kind: str, _: Gettext, *, goes_on: bool) -> str:
     """goes_on: the subject has further problems."""
     if kind == EventKind.VIDEO_CLEAR and goes_on:
         return _("A problem of the video job %(name)s is over; others remain.")
+    if kind == EventKind.SERVICE_CLEAR and goes_on:
+        return _("A problem of the service %(name)s is over; others remain.")
     return {
         EventKind.JOB_COMPLETED: _("The job %(name)s has completed."),
         EventKind.JOB_FAILED: _("The job %(name)s has failed."),

@@ -28,6 +28,7 @@ from app.results.store import RuleEventFilter
 from tests.harness.joint.answers import JPEG, env, place_of, service, take, web
 from tests.harness.joint.nodes import Env
 from tests.harness.mosquitto import PATIENCE_S, Mosquitto
+from tests.harness.page_text import text_of
 from tests.harness.users import OURS, Within
 
 __all__ = ["env", "service", "web"]
@@ -102,6 +103,46 @@ def test_a_sink_that_is_stuck_degrades_its_service_and_the_user_is_told_once(
         events = [event for event in joint_store.events_of(conn, service.uid, 9) if event.reason in (ALERT, CLEAR)]
     assert [event.reason for event in events] == [CLEAR, ALERT]
     assert events[1].message == "The sink 'mqtt://me:***@127.0.0.1:9/door' accepts nothing: refused."
+
+
+def test_each_problem_of_a_service_is_told_when_it_has_lasted_and_when_it_is_over(
+    env: Env, web: Within, service: Service
+) -> None:
+    target = env.container.notifications.targets.add(env.user, NewTarget(Kind.WEBHOOK, "https://example.org/problems"))
+    body = {"kind": "mqtt", "address": "mqtt://127.0.0.1:9/door", "content": "rows"}
+    sink_id = web.post(f"{place_of(service)}/sinks", json=body).json()["sink_id"]
+    known = set[str]()
+
+    def told(minutes: float, **sink: Any) -> list[tuple[str, list[str], list[str]]]:
+        """Kind, what has begun or is over, and all that there is: of what is told after so many minutes more."""
+        if sink:
+            with env.container.database.write() as conn:
+                result_store.change_sink(conn, sink_id, **sink)
+        env.now += timedelta(minutes=minutes)
+        env.settle()
+        newest = env.container.notifications.outbox.newest(env.user, target_id=target.target_id)
+        bodies = {one.delivery_id: json.loads(one.body) for one in newest if one.delivery_id not in known}
+        known.update(bodies)
+        facts = [(one["type"], one["data"]) for one in bodies.values() if service.uid in one["data"]["subject"]]
+        return [
+            (kind, data.get("begun") or data.get("over"), data["flags"])
+            for kind, data in facts
+            if kind in ("service.alert", "service.clear")
+        ]
+
+    assert told(0, tries=STUCK_TRIES, problem="refused") == []
+    env.fail("cloud", log=("no",))
+    assert told(4) == []
+    assert told(1) == [("service.alert", ["sink"], ["sink"])]
+    condition = env.container.joint.services.get(env.user, "default", service.name).status["conditions"][-1]
+    assert "ended with exit code 1" in condition["message"] and "accepts nothing: refused." in condition["message"]
+    assert told(4) == [("service.alert", ["cloud"], ["cloud", "sink"])]
+    assert told(9) == []
+    assert told(0, tries=0, problem="") == [("service.clear", ["sink"], ["cloud"])]
+    env.heal("cloud")
+    assert told(0) == [("service.clear", ["cloud"], [])]
+    page = text_of(web.get(f"/ui/services/default/{service.name}"))
+    assert "A problem is over; others remain" in page and "Everything works again" in page
 
 
 def test_the_picture_of_an_event_is_the_sample_that_comes_with_it(env: Env, web: Within, service: Service) -> None:

@@ -4,7 +4,7 @@ one edge node, with its own parameters, order, tally and condition; this module 
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from statistics import median
@@ -12,7 +12,7 @@ from typing import Any
 
 from app.joint_inference.model.reconciliation import ServicePlan
 from app.joint_inference.model.resource import Role, Service
-from app.joint_inference.model.status import Condition, ConditionType, Reason
+from app.joint_inference.model.status import Condition, ConditionType, ProblemKind, Reason
 from app.joint_inference.model.tally import UPLOAD_SHARE, Breaker
 from app.kit.text.json_values import JsonObject, is_number
 from app.kit.text.labels import text_of
@@ -104,9 +104,20 @@ def fleet_condition(conditions: Mapping[str, Condition]) -> Condition:
     if running:
         kinds = {c.reason for c in troubled.values()}
         is_over = running == count and kinds == {Reason.SOURCE_ENDED} and len(troubled) == count
-        return Condition(ConditionType.RUNNING, Reason.SOURCE_ENDED if is_over else Reason.DEGRADED, message)
+        if is_over:
+            return Condition(ConditionType.RUNNING, Reason.SOURCE_ENDED, message)
+        return Condition(ConditionType.RUNNING, Reason.DEGRADED, message, _collect_problems(troubled))
     kind, reason = causes[0][0]
     return Condition(kind, reason, message)
+
+
+def _collect_problems(troubled: Mapping[str, Condition]) -> dict[str, str]:
+    """Returns the problems of the nodes, each once, with the number of its nodes."""
+    nodes = defaultdict[str, list[tuple[str, Condition]]](list)
+    for node, condition in troubled.items():
+        for problem, message in (condition.problems or {ProblemKind.NODES.value: condition.message}).items():
+            nodes[problem].append((node, replace(condition, message=message)))
+    return {problem: _format_cause(problem, conditions) for problem, conditions in nodes.items()}
 
 
 def _format_cause(reason: str, nodes: Sequence[tuple[str, Condition]]) -> str:

@@ -14,7 +14,7 @@ from app.inference.model_card import MODEL_CARD, ModelCard
 from app.joint_inference.model.content import BigModel, OrderContent, resource_for_node
 from app.joint_inference.model.resource import PLURAL, Role, Service
 from app.joint_inference.model.state import ObservedWorker, condition_of, with_trouble
-from app.joint_inference.model.status import Condition, ConditionType, Reason
+from app.joint_inference.model.status import Condition, ConditionType, ProblemKind, Reason
 from app.nodes.model import Node, Operation, Order, WorkKey
 
 
@@ -134,14 +134,14 @@ def find_kept_model(service: Service, order: Order | None) -> ModelCard | None:
 
 
 def _withdraw(service: Service, state: ObservedState, condition: Condition) -> Condition:
-    """The condition of a service that serves says which models are no longer there; other troubles come first."""
+    """The condition of a service that serves says which models are no longer there."""
     lost = [service.specification.worker(role) for role in Role if role in state.withdrawn]
     lines = (
         f"The model {worker.model!r} of the {worker.role} worker is no longer there for you: it is not shared any "
         "more, or was removed. The worker goes on with the version that it has."
         for worker in lost
     )
-    return with_trouble(condition, "\n".join(lines))
+    return with_trouble(condition, ProblemKind.MODEL, "\n".join(lines))
 
 
 def _make_orders(service: Service, state: ObservedState, cloud: ObservedWorker) -> dict[Role, OrderContent]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from app.inference.model_card import ModelCard, version_on
 from app.joint_inference.model.resource import Role, Service, Worker
 from app.joint_inference.model.sources import source_broadcasts
-from app.joint_inference.model.status import Condition, ConditionType, Reason
+from app.joint_inference.model.status import Condition, ConditionType, ProblemKind, Reason
 from app.joint_inference.model.stream import StreamEnd, stream_end
 from app.joint_inference.model.tally import Breaker
 from app.kit.text.json_values import JsonObject
@@ -113,7 +113,7 @@ def condition_of(service: Service, workers: dict[Role, ObservedWorker]) -> Condi
         return Condition(PENDING, Reason.ROLLOUT_STALLED, _explain_stall(service, stalled))
     if stalled is not None:
         is_served = edge.was_serving or edge.is_stalled
-        degraded = Condition(RUNNING, Reason.DEGRADED, _explain_stall(service, stalled))
+        degraded = _degrade(ProblemKind.MODEL, _explain_stall(service, stalled))
         return degraded if is_served else _explain_not_serving(edge) or degraded
     if edge.was_serving:
         return _make_serving(service, edge, cloud)
@@ -148,33 +148,43 @@ def _make_serving(service: Service, edge: ObservedWorker, cloud: ObservedWorker)
     if end is not None and not end.is_partial:
         return _explain_no_frames(edge, end)
     condition = _make_asking(service, edge, cloud)
-    if end is not None and condition.reason is Reason.SERVING:
-        return Condition(RUNNING, Reason.DEGRADED, f"{end.message}\n{OTHERS_GO_ON}")
-    for trouble in (_explain_not_reported(edge), edge.broadcast_trouble):
-        condition = with_trouble(condition, trouble)
+    for problem, trouble in (
+        (ProblemKind.SOURCE, f"{end.message}\n{OTHERS_GO_ON}" if end is not None else ""),
+        (ProblemKind.REPORTS, _explain_not_reported(edge)),
+        (ProblemKind.BROADCAST, edge.broadcast_trouble),
+    ):
+        condition = with_trouble(condition, problem, trouble)
     return condition
 
 
-def with_trouble(condition: Condition, trouble: str) -> Condition:
-    """Returns the condition of a service that serves but for this; other troubles come first.
+def with_trouble(condition: Condition, problem: ProblemKind, trouble: str) -> Condition:
+    """Returns the condition of a service that serves but for this, in addition to its other problems.
 
     Args:
+        problem: what does not work.
         trouble: for its user; empty: there is none.
     """
-    if not trouble or (condition.type, condition.reason) != (RUNNING, Reason.SERVING):
+    if not trouble or condition.type is not RUNNING or condition.reason not in (Reason.SERVING, Reason.DEGRADED):
         return condition
-    return Condition(RUNNING, Reason.DEGRADED, trouble)
+    if condition.reason == Reason.SERVING:
+        return _degrade(problem, trouble)
+    problems = {**condition.problems, problem.value: trouble}
+    return replace(condition, message=f"{condition.message}\n{trouble}", problems=problems)
+
+
+def _degrade(problem: ProblemKind, trouble: str) -> Condition:
+    return Condition(RUNNING, Reason.DEGRADED, trouble, {problem.value: trouble})
 
 
 def _make_asking(service: Service, edge: ObservedWorker, cloud: ObservedWorker) -> Condition:
     """Returns the condition while frames arrive or are sent: how well the big model is reached."""
     if cloud.is_online and (cloud.has_failed or cloud.is_restarting):
-        return Condition(RUNNING, Reason.DEGRADED, f"{_explain_failure(cloud)}\n{KEEPS}")
+        return _degrade(ProblemKind.CLOUD, f"{_explain_failure(cloud)}\n{KEEPS}")
     away = "" if cloud.is_online else f"The node {cloud.node!r} of the big model is not connected."
     if service.reported.get("breaker", Breaker.CLOSED) != Breaker.CLOSED:
         last = str(service.reported.get("lastError", "")).rstrip(".")
         why = f"The big model does not answer the edge worker{': ' + last if last else ''}. {away}".strip()
-        return Condition(RUNNING, Reason.DEGRADED, f"{why} {KEEPS}")
+        return _degrade(ProblemKind.CLOUD, f"{why} {KEEPS}")
     if away:
         return Condition(RUNNING, Reason.NODE_OFFLINE, f"{away} The edge worker may still reach it.")
     if not cloud.is_serving:

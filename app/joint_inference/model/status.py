@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -31,7 +31,7 @@ class Reason(StrEnum):
     RESTARTING = "WorkerRestarting"
     SERVING = "Serving"
     DEGRADED = "Degraded"
-    """Running: the edge answers, the cloud does not: its worker has failed, or the edge worker asks it in vain."""
+    """Running: the edge answers, but it has problems: see ProblemKind."""
     MODEL_NOT_FOUND = "ModelNotFound"
     NODE_NOT_FOUND = "NodeNotFound"
     ALGORITHM_NOT_FOUND = "AlgorithmNotFound"
@@ -60,11 +60,30 @@ class Reason(StrEnum):
     TERMINATING = "Terminating"
 
 
+class ProblemKind(StrEnum):
+    """What does not work of a service that runs. Its user is alerted of each."""
+
+    CLOUD = "cloud"
+    """Its worker has failed, or the edge worker asks it in vain."""
+    SOURCE = "source"
+    """One of several has no frames."""
+    REPORTS = "reports"
+    """The node cannot store results, or the web server does not take them."""
+    BROADCAST = "broadcast"
+    SINK = "sink"
+    MODEL = "model"
+    """A worker cannot change to the newest version, or its model is no longer there."""
+    NODES = "nodes"
+    """Edge nodes do not serve, of several."""
+
+
 @dataclass(frozen=True)
 class Condition:
     type: ConditionType
     reason: str
     message: str = ""
+    problems: Mapping[str, str] = field(default_factory=dict)
+    """What does not work while it is degraded: sentences for its user, by ProblemKind."""
 
 
 def conditions_after(

@@ -1,45 +1,53 @@
-"""Tells the user of a service that it has been degraded for long, and when that is over."""
+"""Tells the user of a service of each of its problems that lasts, and when it is over."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
-from typing import Any
 
 from sqlalchemy import Connection
 
 from app.joint_inference import store
 from app.joint_inference.model.resource import Service
-from app.joint_inference.model.status import ConditionType, Reason, current_of
+from app.joint_inference.model.status import Condition, ConditionType
 from app.joint_inference.service.rollouts import service_event
+from app.joint_inference.store import LastingProblem
 from app.kit.clock import from_text, to_text
 from app.kit.sql import publish
 
 ALERT_AFTER_S = 300.0
 """A shorter trouble is shown on the page only."""
-ALERT, CLEAR = "DegradedForLong", "Recovered"
-"""Reasons of the service's events."""
+ALERT, EASED, CLEAR = "DegradedForLong", "ProblemOver", "Recovered"
+"""Reasons of the service's events: a problem lasts; it is over, others remain; all are over."""
 
 
-def note_trouble(conn: Connection, service: Service, status: Mapping[str, Any], now: datetime) -> None:
-    """Adds an event and a notification when the service has been degraded for ALERT_AFTER_S, and when it serves again.
+def note_trouble(conn: Connection, service: Service, condition: Condition, now: datetime) -> None:
+    """Adds an event and a notification for each problem that has lasted for ALERT_AFTER_S, and when it is over.
 
     Args:
         service: locked.
-        status: its new one.
+        condition: its new one; unless it runs, it is told by that, and its problems stay as they were.
     """
-    current = current_of(status)
-    if current is None or current["type"] != ConditionType.RUNNING:
+    if condition.type is not ConditionType.RUNNING:
         return
-    is_told, at = store.newest_reason(conn, service.uid, (ALERT, CLEAR)) == ALERT, to_text(now)
-    if current["reason"] != Reason.DEGRADED:
-        if is_told:
-            store.add_event(conn, service.uid, at, type="Normal", reason=CLEAR, message="")
-            publish(conn, service_event(service, "service.clear", at, {"condition": current["type"]}))
-        return
-    lasts_s = (now - from_text(current["lastTransitionTime"])).total_seconds()
-    if lasts_s >= ALERT_AFTER_S and not is_told:
-        message = str(current["message"])
+    at, before = to_text(now), store.problems_of(conn, service.uid)
+    after = {name: before.get(name) or LastingProblem(at) for name in condition.problems}
+    begun = sorted(name for name, one in after.items() if not one.is_told and _is_long(one, now))
+    after |= {name: replace(after[name], is_told=True) for name in begun}
+    over = sorted(name for name, one in before.items() if one.is_told and name not in after)
+    told = sorted(name for name, one in after.items() if one.is_told)
+    if after != before:
+        store.put_problems(conn, service.uid, after)
+    facts = {"condition": condition.type.value, "flags": told}
+    if over:
+        store.add_event(conn, service.uid, at, type="Normal", reason=EASED if told else CLEAR, message="")
+        publish(conn, service_event(service, "service.clear", at, {**facts, "over": over}))
+    if begun:
+        message = "\n".join(condition.problems[name] for name in begun)
         store.add_event(conn, service.uid, at, type="Warning", reason=ALERT, message=message)
-        facts = {"condition": str(current["type"]), "code": str(current["reason"]), "reason": message}
-        publish(conn, service_event(service, "service.alert", at, facts))
+        alert = {**facts, "code": str(condition.reason), "reason": message, "begun": begun}
+        publish(conn, service_event(service, "service.alert", at, alert))
+
+
+def _is_long(problem: LastingProblem, now: datetime) -> bool:
+    return (now - from_text(problem.since)).total_seconds() >= ALERT_AFTER_S

@@ -167,7 +167,7 @@ class Controller:
                 store.change_service(conn, fresh, **changes)
             if "status" in changes:
                 _publish(conn, fresh, plan.condition, now)
-            note_trouble(conn, fresh, fields["status"], now)
+            note_trouble(conn, fresh, plan.condition, now)
         if changes:
             self.services.announce()
         return nodes_to_notify

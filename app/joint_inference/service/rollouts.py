@@ -38,7 +38,7 @@ Placement = tuple[Service, Node | None]
 """A service as it is for one of its edge nodes, and this node; None: there is none that its user may use."""
 
 
-def service_event(service: Service, kind: str, at: str, facts: Mapping[str, str]) -> Event:
+def service_event(service: Service, kind: str, at: str, facts: Mapping[str, Any]) -> Event:
     """An event for the service's user.
 
     Args:

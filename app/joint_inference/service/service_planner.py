@@ -14,7 +14,7 @@ from app.joint_inference.model.reconciliation import ObservedState, ServicePlan,
 from app.joint_inference.model.resource import Role, Service
 from app.joint_inference.model.rollout import Rollout
 from app.joint_inference.model.state import with_trouble
-from app.joint_inference.model.status import Condition, ConditionType, Reason
+from app.joint_inference.model.status import Condition, ConditionType, ProblemKind, Reason
 from app.joint_inference.service.model_pairs import mismatch
 from app.joint_inference.service.rollouts import condition_with, next_rollout
 from app.joint_inference.service.services import Services
@@ -108,7 +108,7 @@ class ServicePlanner:
         reported = sum_infos([placed.reported for placed, _ in placements]) if is_fleet else service.reported
         with self.database.read() as conn:
             trouble = sink_trouble(conn, service.uid)
-        condition = with_trouble(condition_with(rollout, plan.condition), trouble)
+        condition = with_trouble(condition_with(rollout, plan.condition), ProblemKind.SINK, trouble)
         return Reconciliation(replace(plan, condition=condition), warning, rollout, reported)
 
     def _check(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,13 +46,6 @@ def events_of(conn: Connection, uid: str, limit: int) -> list[ServiceEvent]:
     """Newest first."""
     newest = sa.select(events).where(events.c.uid == uid).order_by(events.c.event_id.desc()).limit(limit)
     return [ServiceEvent(row.at, row.type, row.reason, row.message) for row in conn.execute(newest)]
-
-
-def newest_reason(conn: Connection, uid: str, reasons: Collection[str]) -> str:
-    """The reason of the newest event with one of these; empty: there is none."""
-    c = events.c
-    newest = sa.select(c.reason).where(c.uid == uid, c.reason.in_(reasons)).order_by(c.event_id.desc()).limit(1)
-    return conn.execute(newest).scalar() or ""
 
 
 def note_condition(conn: Connection, uid: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:

@@ -159,7 +159,12 @@ def list_changed(conn: Connection, owner: str, after: int, namespace: str | None
 
 
 def looked_at_before(conn: Connection, at: str, limit: int, *, latest: str) -> list[str]:
-    """Those that were looked at before a time, or after the latest possible one: the clock was set back."""
+    """Returns the services to look at again.
+
+    Args:
+        at: those that were looked at before this time.
+        latest: and those after this one: the clock was set back.
+    """
     is_due = sa.or_(services.c.looked_at < at, services.c.looked_at > latest)
     query = sa.select(services.c.uid).where(is_due, IS_THERE)
     return list(conn.execute(query.order_by(services.c.looked_at).limit(limit)).scalars())

@@ -30,6 +30,7 @@ services = sa.Table(
     sa.Column("reported", sa.Text, nullable=False),
     sa.Column("managed", sa.Text, nullable=False, server_default="[]"),
     sa.Column("rollout", sa.Text, nullable=False, server_default="{}"),
+    sa.Column("problems", sa.Text, nullable=False, server_default="{}"),
     sa.Column("looked_at", TIME, nullable=False, index=True),
     sa.Index(
         "uq_joint_services_owner_namespace_name",
@@ -42,7 +43,8 @@ services = sa.Table(
     ),
     sa.Index("ix_joint_services_namespace_name", "namespace", "name"),
 )
-"""state: type of the current condition, for lists. A service that is gone stays for a while, for those who watch."""
+"""state: type of the current condition, for lists. problems: see LastingProblem. A service that is gone stays for a
+while, for those who watch."""
 versions = sa.Table(
     "joint_versions",
     metadata,

@@ -62,6 +62,17 @@ def test_it_runs_when_all_do_and_is_degraded_while_one_does_not() -> None:
     ]
 
 
+def test_the_problems_of_nodes_are_told_each_with_its_nodes() -> None:
+    sources = Condition(ConditionType.RUNNING, Reason.DEGRADED, "both", {"source": "no frames", "cloud": "no answer"})
+    lonely = Condition(ConditionType.RUNNING, Reason.DEGRADED, "no answer", {"cloud": "no answer"})
+    assert fleet_condition({"a": SERVING, "b": OFFLINE, "c": sources, "d": lonely}).problems == {
+        "nodes": "nodes (1): b. The node is not connected.",
+        "source": "source (1): c. no frames",
+        "cloud": "cloud (2): c, d. no answer",
+    }
+    assert fleet_condition({"a": OFFLINE}).problems == {}
+
+
 def test_while_none_runs_it_is_what_most_are() -> None:
     condition = fleet_condition({"a": OFFLINE, "b": BLIND, "c": OFFLINE})
     assert (condition.type, condition.reason) == (ConditionType.PENDING, Reason.NODE_OFFLINE)
