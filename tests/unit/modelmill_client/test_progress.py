@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -44,6 +46,19 @@ def test_a_notebook_shows_it_without_trusting_its_name() -> None:
     assert "21.3 dB" in text
     assert "passed" in text
     assert Job(None, record("BIE"))._repr_html_().count("<svg") == 0  # type: ignore[arg-type]  # nothing is measured yet
+
+
+def test_a_notebook_without_html_shows_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    class ZMQInteractiveShell: ...
+
+    shown: list[Any] = []
+    handle = SimpleNamespace(update=shown.append)
+    display = SimpleNamespace(display=lambda first, **_: shown.append(first) or handle)
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=ZMQInteractiveShell))
+    monkeypatch.setitem(sys.modules, "IPython.display", display)
+    ProgressView().show(record("COMPLETED", 21.0))
+    assert [repr(one) for one in shown] == ["", "<yolo>  COMPLETED  21.0 dB  passed"]
+    assert shown[-1]._repr_html_() == html_of(record("COMPLETED", 21.0))
 
 
 def test_a_notebook_draws_the_verdict_of_the_service() -> None:

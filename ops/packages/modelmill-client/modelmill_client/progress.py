@@ -75,7 +75,7 @@ class ProgressView:
         if line == self._shown:
             return
         if self._handle is not None:
-            self._handle.update(_Html(html_of(record)))
+            self._handle.update(_Drawing(line, html_of(record)))
         elif self._stream.isatty():
             end = "\n" if record.get("status") in FINISHED else ""
             print(f"\r\x1b[2K{line}", end=end, file=self._stream, flush=True)
@@ -84,9 +84,14 @@ class ProgressView:
         self._shown = line
 
 
-class _Html:
-    def __init__(self, text: str) -> None:
-        self._text = text
+class _Drawing:
+    """HTML, and the line for notebooks that show only text, as those on GitHub or in a terminal."""
+
+    def __init__(self, line: str, text: str) -> None:
+        self._line, self._text = line, text
+
+    def __repr__(self) -> str:
+        return self._line
 
     def _repr_html_(self) -> str:
         return self._text
@@ -100,4 +105,4 @@ def _notebook_handle() -> Any:
         return None
     from IPython.display import display  # type: ignore[import-not-found]  # there is one, or this is no notebook
 
-    return display(_Html(""), display_id=True)
+    return display(_Drawing("", ""), display_id=True)
