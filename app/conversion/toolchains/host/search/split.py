@@ -1,6 +1,8 @@
 """Which pictures calibrate, which choose between candidates, and which are used for the report.
 
-From 30 pictures on these are three disjoint sets, and those that choose and report are dissimilar. With fewer, each
+From 30 pictures on these are three disjoint sets, and those that choose and report are dissimilar. Up to 49, those that
+choose are judged in two halves, each by a model that was calibrated without it: without both only few and similar
+pictures would calibrate, and cut what the delivered model does not (up to 20 dB below it). With fewer than 30, each
 picture is judged by a model that was calibrated without it (k-fold); the same pictures then choose and report, which
 the judgement states. A user's own reporting set is used in both cases, and the others calibrate and choose.
 """
@@ -20,6 +22,8 @@ SPLIT_FROM = 30
 """With at least this many pictures, three sets are made."""
 CHOOSE_SHARE, REPORT_SHARE, SET_MIN, CHOOSE_MAX, REPORT_MAX = 0.3, 0.2, 10, 24, 64
 FOLDS = 3
+CALIBRATE_LEAST, HALVES = 25, 2
+"""With fewer pictures that neither choose nor report, those that choose are judged in halves."""
 
 
 @dataclass(frozen=True)
@@ -73,13 +77,16 @@ def split_of(looks: Looks, own: Iterable[int] = ()) -> Split:
     left = np.setdiff1d(np.arange(count), reporting)
     part_of = np.zeros(count, dtype=int)
     if left.size >= SPLIT_FROM:
-        choose = min(max(SET_MIN, round(CHOOSE_SHARE * left.size)), CHOOSE_MAX)
+        count_choosing = min(max(SET_MIN, round(CHOOSE_SHARE * left.size)), CHOOSE_MAX)
         report = 0 if reporting else min(max(SET_MIN, round(REPORT_SHARE * left.size)), REPORT_MAX)
-        apart = unlike(looks, [int(place) for place in left], choose + report)
+        apart = unlike(looks, [int(place) for place in left], count_choosing + report)
         set_aside = apart[: 2 * report : 2]  # alternating, so that both sets are equally diverse
-        part_of[apart] = 1
-        part_of[[*reporting, *set_aside]] = 2
-        return Split(tuple(int(p) for p in part_of), 3, (1,), 2, bool(reporting))
+        choosing = [place for place in apart if place not in set_aside]
+        judged = 1 if left.size - len(apart) >= CALIBRATE_LEAST else HALVES
+        part_of[choosing] = 1 + np.arange(len(choosing)) % judged
+        part_of[[*reporting, *set_aside]] = 1 + judged
+        choose = tuple(range(1, 1 + judged))
+        return Split(tuple(int(p) for p in part_of), 2 + judged, choose, 1 + judged, bool(reporting))
     order = left[np.random.default_rng(SEED).permutation(left.size)]
     folds = max(1, min(FOLDS, left.size))
     part_of[order] = np.arange(left.size) % folds

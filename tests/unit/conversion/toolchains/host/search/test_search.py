@@ -327,7 +327,7 @@ def test_from_thirty_pictures_on_the_result_is_reported_on_others() -> None:
     assert judgement["calibrate"] == 22
     assert judgement["low_db"] <= judgement["mean_db"] <= judgement["high_db"]
     split = split_of(looks_of(pictures(32)))
-    reporting = [one for one, part in zip(pictures(32), split.part_of, strict=True) if part == 2]
+    reporting = [one for one, part in zip(pictures(32), split.part_of, strict=True) if part == split.report]
     own = [snr_db(network(), result.model, one.arrays) for one in reporting]
     assert (np.mean(own), np.min(own)) == pytest.approx((judgement["mean_db"], judgement["min_db"]), abs=0.01)
 
@@ -475,7 +475,7 @@ def test_where_the_clock_ends_a_search_without_a_named_budget_the_report_says_so
 
 def test_what_is_surely_worse_after_a_few_pictures_is_given_up_and_never_taken() -> None:
     """Ranges of an eighth: all pictures lose by them alike."""
-    model, samples, options = network(side=20), pictures(30, 20), HostQuantization()
+    model, samples, options = network(side=20), pictures(50, 20), HostQuantization()
     split = split_of(looks_of(samples))
     judge = Judge(model, samples, split, threads=1, meter_of=lambda: None)
     known = basis_of(model, plan(model, options), samples, split, options, threads=1, step=lambda *_: None)
@@ -486,7 +486,7 @@ def test_what_is_surely_worse_after_a_few_pictures_is_given_up_and_never_taken()
 
     best = judge.judge(build(1.0), (1,)).score
     worse = judge.judge(build(0.125), (1,), is_given_up=lambda score: score.mean_db < best.mean_db - 10).score
-    assert (len(best.values), best.is_whole) == (10, True)
+    assert (len(best.values), best.is_whole) == (15, True)
     assert (len(worse.values), worse.is_whole) == (4, False)
     trail = Trail([TriedCandidate(n, USUAL, score, True, True, 7) for n, score in enumerate((worse, best))])
     assert trail.best.score is best

@@ -33,13 +33,26 @@ def test_a_set_of_ones_own_reports_and_does_nothing_else(count: int) -> None:
 
 
 def test_from_thirty_left_on_some_choose_and_none_of_them_report() -> None:
-    split = split_of(looks(33), OWN)
-    assert (split.size(0), split.size(1), split.size(2)) == (20, 10, 3)
+    split = split_of(looks(38), OWN)
+    assert (split.size(0), split.size(1), split.size(2)) == (25, 10, 3)
     assert (split.choose, split.calibrating(1), split.calibrating(2)) == ((1,), (0,), (0, 1))
 
 
+@pytest.mark.parametrize("count", [30, 37, 49])
+def test_where_few_would_be_left_to_calibrate_half_of_those_that_choose_do(count: int) -> None:
+    split = split_of(looks(count))
+    assert split.choose == (1, 2)
+    assert abs(split.size(1) - split.size(2)) <= 1
+    assert split.size(*split.choose) == max(10, round(0.3 * count))
+    assert split.calibrating(1) == (0, 2)
+    assert split.calibrating(2) == (0, 1)
+    assert split.final == (0, 1, 2)
+    assert split.report == 3
+    assert split.size(3) == 10
+
+
 def test_without_one_a_third_set_is_made_or_those_that_choose_report() -> None:
-    assert [split_of(looks(40)).size(part) for part in range(3)] == [18, 12, 10]
+    assert [split_of(looks(50)).size(part) for part in range(3)] == [25, 15, 10]
     few = split_of(looks(9))
     assert (few.report, few.is_own_set, few.choose) == (None, False, (0, 1, 2))
 
@@ -48,9 +61,10 @@ def test_a_clip_does_not_choose_and_report_where_other_scenes_are_there() -> Non
     """Of 28 frames of one clip and 12 photographs, few frames judge: they would tell of their clip alone."""
     seen = np.concatenate([looks(12) * 10, looks(28) / 100])
     split = split_of(seen)
-    judging = places(split, 1, 2)
+    sets = split.choose, (split.report or 0,)
+    judging = places(split, *sets[0], *sets[1])
     assert len([place for place in judging if place < 12]) == 12
-    photographs = [len([place for place in places(split, part) if place < 12]) for part in (1, 2)]
+    photographs = [len([place for place in places(split, *own) if place < 12]) for own in sets]
     assert min(photographs) >= 5, "both sets have about as many"
 
 
