@@ -89,7 +89,14 @@ def test_objects_that_cross_a_line_in_the_same_frame_are_each_counted(web: Withi
     assert answer["crossings"] == {"cross": {"left": 2, "right": 2}}
     assert web.get(f"{place}/rule-events", params={"rule": "come"}).json()["crossings"] == {}
     env.rules.put(env.producer(made.uid), RuleSet((line, DOOR), (replace(rules[0], cooldown_s=3600), *rules[1:], COME)))
-    take(env, made.uid, frame(4, 520, 520, 480), frame(5, 520, 480, 480), frame(6, 480, 480, 520))
+    take(
+        env,
+        made.uid,
+        frame(4, 480, 520, 480),
+        frame(5, 480, 480, 480),
+        frame(6, 520, 480, 480),
+        frame(7, 480, 480, 480),
+    )
     answer = web.get(f"{place}/rule-events").json()
     assert answer["counts"]["cross"] == 3, "another event waits for the cool-down"
     assert answer["crossings"] == {"cross": {"left": 3, "right": 4}}, "and what has crossed is counted"
