@@ -78,8 +78,9 @@ class QuantizationStep(Frozen):
         "int16",
         "float",
     ]
-    method: Literal["", "minmax", "p99.999", "mse", "mean", "p99.99", "entropy", "extremes"] = ""
-    """Method of calibrating a range. Of int16, "extremes": ranges as they were seen, not four times as wide."""
+    method: Literal["", "minmax", "p99.999", "mse", "mean", "p99.99", "entropy", "unit", "extremes"] = ""
+    """Method of calibrating a range; "unit": 0 to 1, of a Softmax. Of int16, "extremes": ranges as they were seen, not
+    four times as wide."""
     tensors: tuple[Annotated[str, Field(max_length=500)], ...] = Field(default=(), max_length=20_000)
     """Tensors that it concerns; none: all."""
 

@@ -7,7 +7,7 @@ from math import inf
 from typing import Literal
 
 from app.conversion.toolchains.base import SNR_DB_MIN
-from app.conversion.toolchains.host.search.ranges import WIDE_METHOD
+from app.conversion.toolchains.host.search.ranges import UNIT_METHOD, WIDE_METHOD
 from app.conversion.toolchains.host.search.score import FLOOR_DB, Score
 from app.kit.text.json_values import JsonObject
 
@@ -93,12 +93,24 @@ class Choice:
         return replace(self, wide=none, wide_weights=none, tail=none, exact=none, has_headroom=True)
 
     @property
+    def unit_methods(self) -> tuple[tuple[str, str], ...]:
+        """Those of `methods` that ignore what was seen."""
+        return tuple(one for one in self.methods if one[1] == UNIT_METHOD)
+
+    @property
+    def has_own_ranges(self) -> bool:
+        """Whether ranges of single activations follow from what was seen of them."""
+        return len(self.methods) > len(self.unit_methods)
+
+    @property
     def name(self) -> str:
         if self.is_float:
             return "float"
         text = f"int8 {self.method}"
-        if self.methods:
-            text += f", {len(self.methods)} ranges of their own"
+        if self.unit_methods:
+            text += f", {_format_count(len(self.unit_methods), 'range')} from 0 to 1"
+        if self.has_own_ranges:
+            text += f", {len(self.methods) - len(self.unit_methods)} ranges of their own"
         text += "".join(f", {REWRITE_NAMES[kind]}" for kind in self.rewrites)
         text += ", weights rounded by second order" * self.is_rounded
         text += ", biases corrected" * self.is_corrected
@@ -162,7 +174,7 @@ class TriedCandidate:
     @property
     def rank_db(self) -> float:
         """SNR that the candidate is sure of, less what its ranges and rewrites have to gain."""
-        cuts = self.choice.method != "minmax" or bool(self.choice.methods)
+        cuts = self.choice.method != "minmax" or self.choice.has_own_ranges
         slack_db = CUT_DB * cuts + REWRITTEN_DB * bool(self.choice.rewrites)
         return self.score.assured_db - max(slack_db * (self.score.mean_db >= SNR_DB_MIN), self.choice.slack_db)
 

@@ -13,6 +13,8 @@ METHODS = ("minmax", "p99.999", "mse", "mean", "p99.99", "entropy")
 information in 8 bits."""
 WIDE_METHOD = "extremes"
 """Method for activations in 16 bits: min-max, including altered pictures."""
+UNIT_METHOD = "unit"
+"""Method for outputs of a Softmax: 0 to 1, whatever was seen. On other samples one value may be far above it."""
 CUTS = np.linspace(1.0, 0.2, 33)
 """Shares of a tensor's extremes that the least squared error method tries."""
 LEVELS = 255
@@ -27,6 +29,8 @@ def range_of(statistics: PartStatistics, method: str) -> Range:
     """
     if statistics.pictures == 0:
         return OF_NOTHING
+    if method == UNIT_METHOD:
+        return 0.0, 1.0
     low, high = min(statistics.low, 0.0), max(statistics.high, 0.0)
     if method in ("minmax", WIDE_METHOD):
         return low, high

@@ -26,7 +26,7 @@ from app.conversion.toolchains.host.search.candidate_builder import CandidateBui
 from app.conversion.toolchains.host.search.candidates import IN_FLOAT, Choice, Rewrites, TriedCandidate
 from app.conversion.toolchains.host.search.first_bad import MissedGoal, first_bad
 from app.conversion.toolchains.host.search.judge import Judge
-from app.conversion.toolchains.host.search.ranges import METHODS
+from app.conversion.toolchains.host.search.ranges import METHODS, UNIT_METHOD
 from app.conversion.toolchains.host.search.recipe import choice_of, rewrites_of
 from app.conversion.toolchains.host.search.report import SearchOutcome
 from app.conversion.toolchains.host.search.result import SearchResult
@@ -212,6 +212,7 @@ class QuantizationSearch:
             return
         for method in FIRST_METHODS:
             yield Choice(method)
+        yield from self._try_unit_ranges()
         if self.goal.kind == "fastest":
             if self.judge.is_slower_than_float(self.builder.built(self.trials.best_narrow.choice, self.split.final)):
                 yield IN_FLOAT
@@ -245,10 +246,19 @@ class QuantizationSearch:
             yield from self.tensors.own_ranges()
             yield from self.tensors.mixed()
 
+    def _try_unit_ranges(self) -> Iterator[Choice]:
+        """Softmaxes whose whole range is kept: one value above the others on samples that calibrated nothing."""
+        base = self.trials.best_narrow.choice
+        outputs = self.tensors.softmax_outputs(base)
+        if outputs:
+            yield replace(base, methods=tuple((tensor, UNIT_METHOD) for tensor in outputs))
+
     def _try_equalization(self) -> Iterator[Choice]:
-        if self.builder.rewrite(("equalization",), self.samples, self._report_calibration):
-            for method in dict.fromkeys((self.trials.best_narrow.choice.method, "mse")):
-                yield Choice(method, rewrites=("equalization",))
+        rewrites: Rewrites = ("equalization",)
+        if self.builder.rewrite(rewrites, self.samples, self._report_calibration):
+            base = self.trials.best_narrow.choice
+            for method in dict.fromkeys((base.method, "mse")):
+                yield replace(base, method=method, methods=self._methods_after(base, rewrites), rewrites=rewrites)
 
     def _try_rounding(self) -> Iterator[Choice]:
         """Weights rounded by second order, unless their rounding is too small a part of the loss to matter."""
@@ -265,9 +275,12 @@ class QuantizationSearch:
             base = self.trials.best_narrow.choice
             rewrites = (*base.rewrites, kind)
             if self.builder.rewrite(rewrites, self.samples, self._report_calibration):
-                changed = self.builder.changed(rewrites)
-                methods = tuple((tensor, method) for tensor, method in base.methods if tensor not in changed)
-                yield replace(base, rewrites=rewrites, methods=methods)
+                yield replace(base, rewrites=rewrites, methods=self._methods_after(base, rewrites))
+
+    def _methods_after(self, base: Choice, rewrites: Rewrites) -> tuple[tuple[str, str], ...]:
+        """Returns the methods of tensors that the rewrites do not change."""
+        changed = self.builder.changed(rewrites)
+        return tuple((tensor, method) for tensor, method in base.methods if tensor not in changed)
 
     def _log_candidate(self, text: str) -> None:
         print(f"{text}, after {self.budget.elapsed_s:.1f} s")

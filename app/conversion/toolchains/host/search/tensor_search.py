@@ -74,6 +74,11 @@ class TensorSearch:
         """Returns the template of what is judged first."""
         return self._builder.basis(choice, self._first_parts).template
 
+    def softmax_outputs(self, choice: Choice) -> list[str]:
+        """Returns the activations that come from a Softmax."""
+        made = {node.output[0] for node in self._builder.given.model.graph.node if node.op_type == "Softmax"}
+        return [one.name for one in self.template(choice).activations if made & {*one.tensors}]
+
     @property
     def _first_parts(self) -> tuple[int, ...]:
         """Whose pictures calibrate what is judged first."""
@@ -101,7 +106,7 @@ class TensorSearch:
         self._measure(base)
         methods = tuple((r.tensor, r.method) for r in self.rows if r.method not in ("", base.method))
         if methods:
-            yield replace(base, methods=methods)
+            yield replace(base, methods=(*base.unit_methods, *methods))
 
     def widened(self) -> Iterator[Choice]:
         """More bits for what was the best in 8 bits."""
@@ -164,7 +169,7 @@ class TensorSearch:
             The best with them, or the base; and whether 16 bits for as many tensors of any layers are expected to gain
             less.
         """
-        has_own_ranges = bool(base.choice.methods)
+        has_own_ranges = base.choice.has_own_ranges
         order = mixed_precision.order_greedily(self.rows, with_own_ranges=has_own_ranges)
         expected = mixed_precision.predict_db(order, with_own_ranges=has_own_ranges) if order else []
         best, is_cheaper = base, False
@@ -197,7 +202,7 @@ class TensorSearch:
             The picture that alone keeps one of them from the goal, as what it needs was not measured: it ends this,
             unless it is the last.
         """
-        has_own_ranges, tail = bool(base.choice.methods), base.choice.tail
+        has_own_ranges, tail = base.choice.has_own_ranges, base.choice.tail
         measured = mixed_precision.order_greedily(
             [row for row in self.rows if row.tensor not in tail], with_own_ranges=has_own_ranges
         )
@@ -279,7 +284,7 @@ class TensorSearch:
     def _measure(self, base: Choice) -> None:
         """Each tensor alone in 8 bits, with the range that suits it best."""
         methods = (base.method, *(method for method in METHODS if method != base.method))
-        ranges = {method: self._ranges(replace(base, method=method, methods=())) for method in methods}
+        ranges = {method: self._ranges(replace(base, method=method, methods=base.unit_methods)) for method in methods}
         lowest = self._trials.best_narrow.score.lowest_picture
         self._pictures = self._judge.probes(self._split.choose[0], SENSITIVITY_PICTURES, lowest)
         self.rows, self._rewrites = self._measure_sensitivities(base, ranges, self._pictures), base.rewrites
