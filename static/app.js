@@ -33,6 +33,27 @@
   setInterval(() => each("time.ago", age), 15000);
   document.addEventListener("htmx:after:swap", () => { each("time.ago", age); refresh(); });
 
+  // What changes while a fragment is asked for may not be in the answer, and htmx forgets the event that would ask again
+  // with the element that the answer replaces.
+  const heard = {}, known = {};  // by source: its last event, and how many there were; by fragment: those before its request
+  let isRepeated = false;
+  for (const name of ["changed", "status", "done", "gone"]) {
+    document.addEventListener(name, ({ target }) => {
+      if (!isRepeated) heard[target.id] = { name, count: (heard[target.id]?.count ?? 0) + 1 };
+    }, true);
+  }
+  const source = (element) => /from:#([\w-]+)/.exec(element.getAttribute?.("hx-trigger"))?.[1];
+  document.addEventListener("htmx:before:request", ({ target }) => { known[target.id] = heard[source(target)]?.count; });
+  document.addEventListener("htmx:after:request", ({ target }) => {
+    const id = source(target), last = heard[id];
+    if (known[target.id] === last?.count) return;
+    setTimeout(() => {
+      isRepeated = true;
+      document.getElementById(id)?.dispatchEvent(new Event(last.name));
+      isRepeated = false;
+    }, 500);  // the answer has replaced the fragment by then
+  });
+
   const toast = (text, kind = "") => {
     const made = document.createElement("div");
     made.className = `toast ${kind}`;

@@ -9,10 +9,11 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from tests.harness.api import Api, pngs, small_model
+from tests.harness.api import Api, has_ended, pngs, small_model
 from tests.harness.browser.complaints import Watch
 from tests.harness.browser.traffic import Traffic
 from tests.harness.deployment import Deployment
+from tests.harness.until import until
 
 EVENTS = re.compile(r"/jobs/[0-9a-f-]{36}/events")
 STREAM_LOST = r"net::ERR_|Failed to fetch|network error"
@@ -109,6 +110,32 @@ def test_the_list_of_jobs_follows_its_stream_alone(page: Page, waiting_job: str,
     wake(own_deployment)
     expect(state).to_contain_text("Converted", timeout=60_000)
     expect(page.locator("#jobs-live")).to_have_count(1)
+
+
+def test_what_changes_while_the_list_is_asked_for_is_asked_for_again(
+    page: Page, api: Api, waiting_job: str, own_deployment: Deployment
+) -> None:
+    """The answer that was under way replaces the element that the event of the change would have asked with."""
+    without_polling(page, "/ui/jobs")
+    held = list[str]()
+
+    def hold(route: Route) -> None:
+        answer = route.fetch()
+        if not held:
+            held.append(answer.text())
+            wake(own_deployment)
+            assert api.wait(waiting_job, has_ended)["status"] == "COMPLETED"
+            until(lambda: page.evaluate("seen") > 1, what="the page hears of it")
+        route.fulfill(response=answer, body=re.sub(r", every \d+s", "", answer.text()))
+
+    page.route(re.compile(r"/ui/jobs/live(\?.*)?$"), hold)
+    page.add_init_script("window.seen = 0; document.addEventListener('changed', () => { seen += 1; }, true)")
+    traffic = Traffic(page)
+    page.goto("/ui/jobs")
+    assert traffic.response(re.compile("/ui/jobs/events"), timeout_s=60).ok
+    page.evaluate("document.getElementById('changes').dispatchEvent(new Event('changed'))")
+    expect(page.locator(f"#job-state-{waiting_job}")).to_contain_text("Converted", timeout=60_000)
+    assert "Converted" not in held[0]
 
 
 def test_a_sweep_follows_its_stream_alone_and_asks_no_more_at_its_end(page: Page, api: Api) -> None:
