@@ -35,7 +35,7 @@ VERDICT_RULE = "SNR >= 20 dB at every output (the vendor's rule)"
 LATENCY_RUNS = 9
 NOISE = 1.05
 """Latencies within this factor are equal."""
-LATENCY_S_MIN, LATENCY_S_MAX = 0.01, 2.0
+LATENCY_S_MIN, LATENCY_S_MAX = 0.005, 2.0
 """Measuring goes on for at least and at most this many seconds of CPU time in all."""
 
 Step = Callable[[int, int], None]

@@ -172,12 +172,14 @@ class Judge:
         *,
         is_given_up: Callable[[Score], bool] | None = None,
         needs_task: Callable[[Score], bool] | None = None,
+        is_timed: bool = False,
     ) -> JudgedModel:
         """Judge each part with the model that `build` makes for it.
 
         Args:
             is_given_up: called with the score on the first few pictures; if it returns True, the others are not judged.
             needs_task: called with the same score; the task is measured if it returns True. None: always.
+            is_timed: short runs are repeated until they tell the latency.
         """
         score, size, latency = Score(), 0, None
         for part in parts:
@@ -189,7 +191,7 @@ class Judge:
             answers, seconds = _time_answers(session, first, self._computed)
             self._add(score, first, answers)
             if part == parts[0]:
-                while quality.is_worth_repeating(seconds, len(first)):
+                while is_timed and quality.is_worth_repeating(seconds, len(first)):
                     seconds += _time_answers(session, first[:1], self._computed)[1]
                 size, latency = size_bytes, round(1000 * min(seconds[1:] or seconds), 3)
                 if is_given_up and len(pictures) > RACE and is_given_up(score):

@@ -113,7 +113,11 @@ class Trials:
         """
         build, is_narrow = self._builder.of_part(choice), choice.tensors_16 == 0
         judged = self._judge.judge(
-            build, self._parts, is_given_up=self._is_given_up if is_narrow else None, needs_task=self._needs_task
+            build,
+            self._parts,
+            is_given_up=self._is_given_up if is_narrow else None,
+            needs_task=self._needs_task,
+            is_timed=True,
         )
         template, score = self._builder.basis(choice, self._first_parts).template, judged.score
         is_promising = self._is_near(score) or (is_narrow and self._may_be_best(score))
