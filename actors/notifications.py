@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from functools import partial
 
 from periodiq import cron
@@ -11,14 +10,11 @@ from periodiq import cron
 from actors.process import actor, container
 from app.kit.clock import now
 from app.kit.errors import ModelmillError
+from app.kit.process.coalesced_step import CoalescedStep
 from app.kit.queue.messages import Message
 from app.kit.queue.retry import until_answered
 
 AGAIN_MS = 5000
-room = threading.Lock()
-"""One thread of this process sends, many messages at once."""
-due = threading.Event()
-"""Something is due that the sending thread may have missed."""
 logger = logging.getLogger(__name__)
 
 
@@ -43,15 +39,18 @@ def job_ended(job_id: str) -> None:
 @actor(Message.DELIVER, periodic=cron("* * * * *"))
 def deliver() -> None:
     """Send what is due. What is not sent now is found by the next pulse."""
-    due.set()
-    while due.is_set() and room.acquire(blocking=False):
-        try:
-            due.clear()
-            container.notifications.outbox.deliver_due()
-        except ModelmillError as error:
-            logger.warning("Nothing is sent now: %s", error.message)
-        finally:
-            room.release()
+    sending.run()
+
+
+def _send() -> None:
+    try:
+        container.notifications.outbox.deliver_due()
+    except ModelmillError as error:
+        logger.warning("Nothing is sent now: %s", error.message)
+
+
+sending = CoalescedStep(_send)
+"""One thread of this process sends, many messages at once."""
 
 
 @actor(Message.FORGET_DELIVERIES, periodic=cron("37 * * * *"))

@@ -3,34 +3,33 @@
 from __future__ import annotations
 
 import logging
-import threading
 
 from periodiq import cron
 
 from actors.process import actor, container
 from app.kit.clock import now
 from app.kit.errors import ModelmillError
+from app.kit.process.coalesced_step import CoalescedStep
 from app.kit.queue.messages import Message
 
-room = threading.Lock()
-"""One thread of this process delivers, to many sinks at once."""
-due = threading.Event()
-"""Something is due that the delivering thread may have missed."""
 logger = logging.getLogger(__name__)
 
 
 @actor(Message.DELIVER_ROWS, periodic=cron("* * * * *"))
 def deliver_rows() -> None:
     """Deliver what waits for sinks. What is not delivered now is found by the next pulse."""
-    due.set()
-    while due.is_set() and room.acquire(blocking=False):
-        try:
-            due.clear()
-            container.results.sinks.deliver_due()
-        except ModelmillError as error:
-            logger.warning("Nothing is delivered to sinks now: %s", error.message)
-        finally:
-            room.release()
+    delivering.run()
+
+
+def _deliver() -> None:
+    try:
+        container.results.sinks.deliver_due()
+    except ModelmillError as error:
+        logger.warning("Nothing is delivered to sinks now: %s", error.message)
+
+
+delivering = CoalescedStep(_deliver)
+"""One thread of this process delivers, to many sinks at once."""
 
 
 @actor(Message.ORDER_SINKS, periodic=cron("* * * * *"))
