@@ -93,8 +93,11 @@ def test_a_task_is_followed_while_it_runs(
     known = known_to(web)
     command = Command(alice, tmp_path, "submit", spec)
     task_id = last_task(web, known)
-    folder = scheduler.attempt(task_id, log="epoch 1\n")
+    folder = scheduler.attempt(task_id, log="")
     scheduler.bring(task_id, State.RUNNING)
+    command.until_it_says("RUNNING")
+    with (folder / "driver.log").open("a") as log:
+        log.write("epoch 1\n")
     command.until_it_says("epoch 1")
     with (folder / "driver.log").open("a") as log:
         log.write("epoch 2\n")
