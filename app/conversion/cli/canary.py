@@ -14,6 +14,7 @@ import typer
 from app.kit.cli.command import CommandFailed, Exit
 from app.kit.cli.service_commands import with_client
 from app.kit.cli.service_options import AsJson, token
+from app.kit.cli.tables import table_of
 from app.kit.errors import NotFound
 from app.kit.text.json_values import JsonObject
 
@@ -131,9 +132,8 @@ def _show(rows: Sequence[CanaryRow]) -> None:
 
 def _build_table(rows: Sequence[CanaryRow]) -> Table:
     from rich.markup import escape
-    from rich.table import Table
 
-    table = Table("name", "outcome", "SNR dB", "seconds", "bytes", box=None, header_style="bold")
+    table = table_of("name", "outcome", "SNR dB", "seconds", "bytes")
     for row in rows:
         style = "red" if row.is_worse else "green" if row.outcome in ("better", "recovered") else ""
         cells = (

@@ -24,9 +24,8 @@ def quality_table(report: JsonObject) -> Table:
     """Float against int8 at every output, from bie.json."""
     quality = report.get("quality") or {}
     outputs = quality.get("outputs") or []
-    table = Table(
-        "output", "SNR mean dB", "min", "p5", "cosine mean", "min", "pictures", title="Quality: int8 against float"
-    )
+    table = table_of("output", "SNR mean dB", "min", "p5", "cosine mean", "min", "pictures")
+    table.title = "Quality: int8 against float"
     for column in table.columns[1:]:
         column.justify = "right"
     for output in outputs[:SHOWN_AT_MOST]:
@@ -53,13 +52,16 @@ def candidates_table(report: JsonObject) -> Table:
     front = {one.id for one in pareto(tried, measure)}
     losses = {one.id: [_format_number(one.drop_percent, 1)] for one in tried if "task" in measures_of(tried)}
     outcome = "reached" if goal.get("is_reached") else "not reached"
-    names = ("SNR dB", "lowest", *(["task loss %"] if losses else []), "int8 %", "kB", "ms")
-    table = Table("candidate", *names, "", title=f"{goal.get('text')}: {outcome}")
-    for column in table.columns[1:-1]:
+    figures = ("SNR dB", "lowest", *(["task loss %"] if losses else []), "int8 %", "kB", "ms")
+    table = table_of("id", "candidate", *figures, "")
+    table.title = f"{goal.get('text')}: {outcome}"
+    table.columns[-1].no_wrap = True
+    for column in table.columns[2:-1]:
         column.justify = "right"
     for one in tried:
         why = "taken" if one.is_taken else one.verdict_code.replace("_", " ")
         table.add_row(
+            str(one.id),
             escape(one.name),
             _format_number(one.snr_db, 1),
             _format_number(one.snr_min_db, 1),
@@ -70,6 +72,8 @@ def candidates_table(report: JsonObject) -> Table:
             f"{why} *" if one.id in front else why,
         )
     table.caption = f"*: on the Pareto front of {'task loss' if measure == 'task' else 'SNR'}, latency and size"
+    if any(one.steps for one in tried):
+        table.caption += "; --start bie.json:ID begins with another one"
     return table
 
 

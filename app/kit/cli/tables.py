@@ -26,10 +26,10 @@ def wide_console() -> Console:
 
 
 def table_of(*columns: str) -> Table:
-    """Creates an empty table without lines. Its first column is never wrapped."""
+    """Creates an empty table without lines, its title on the left. Its first column is never wrapped."""
     from rich.table import Table
 
-    table = Table(*columns, box=None, header_style="bold")
+    table = Table(*columns, box=None, header_style="bold", title_justify="left", caption_justify="left")
     table.columns[0].no_wrap = True  # so that it can be copied and found with grep
     return table
 

@@ -25,6 +25,7 @@ from app.joint_inference.cli.demo.scores import ScoreRow, Scores, scores_of
 from app.joint_inference.cli.demo.stream import stream
 from app.joint_inference.model.resource import API_VERSION, KIND
 from app.kit.cli.command import Exit
+from app.kit.cli.tables import table_of
 from app.kit.text.json_values import JsonObject
 from app.standalone.demonstration import CONSOLE, Say, run_until_ended
 
@@ -145,7 +146,7 @@ def resource(
 
 
 def table(scores: Scores) -> Table:
-    made = Table("", "accuracy", "uploaded", "p50", "p95", "fallbacks", box=None, header_style="bold")
+    made = table_of("", "accuracy", "uploaded", "p50", "p95", "fallbacks")
     for column in made.columns[1:]:
         column.justify = "right"
     for row in scores.rows:

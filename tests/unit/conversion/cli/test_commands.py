@@ -114,14 +114,18 @@ def test_the_verdict_says_if_the_float_model_finds_nothing_in_the_pictures():
 
 def test_the_candidates_show_the_loss_of_the_task_its_front_and_why_each_was_not_taken():
     rows = [
-        {"id": 0, "name": "loud", "snr_db": 30.0, "drop_percent": 4.0, "size_bytes": 9, "verdict_code": "below_goal"},
-        {"id": 1, "name": "quiet", "snr_db": 9.0, "drop_percent": 0.5, "size_bytes": 9, "is_taken": True},
+        {"id": 3, "name": "loud", "snr_db": 30.0, "drop_percent": 4.0, "size_bytes": 9, "verdict_code": "below_goal"},
+        {"id": 5, "name": "quiet", "snr_db": 9.0, "drop_percent": 0.5, "size_bytes": 9, "is_taken": True},
     ]
     report = {"goal": {"text": "drop<=1%", "kind": "drop", "is_reached": True}, "search": {"candidates": rows}}
     table = candidates_table(report)
     cells = {column.header: list(column.cells) for column in table.columns}
     assert cells["task loss %"] == ["4.0", "0.5"] and cells[""] == ["below goal", "taken *"]
-    assert "task loss" in str(table.caption)
+    assert cells["id"] == ["3", "5"]
+    assert "task loss" in str(table.caption) and "--start" not in str(table.caption)
+    for row in rows:
+        row["steps"] = [{"kind": "range", "method": row["name"]}]
+    assert "--start bie.json:ID" in str(candidates_table(report).caption)
     report["goal"]["kind"] = "snr"
     assert list(candidates_table(report).columns[-1].cells) == ["below goal *", "taken"]
     for row in rows:
