@@ -212,6 +212,7 @@ def test_the_page_of_a_job_shows_plan_figures_decisions_and_events(browser: Brow
         "the first plan",
         "The policy took longer than 1 s.",
         "The source has 24 frames a second.",
+        f"Newest frame {job.n_loop}",
     ):
         assert text in shown, text
     assert page.count('class="plot"') == 3 and 'class="plot-line line-hi"' in page
