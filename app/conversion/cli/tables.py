@@ -51,10 +51,11 @@ def candidates_table(report: JsonObject) -> Table:
     measure: Measure = next(iter(measures_of(tried, goal.get("kind"))), "snr")
     front = {one.id for one in pareto(tried, measure)}
     losses = {one.id: [_format_number(one.drop_percent, 1)] for one in tried if "task" in measures_of(tried)}
-    outcome = "reached" if goal.get("is_reached") else "not reached"
     figures = ("SNR dB", "lowest", *(["task loss %"] if losses else []), "int8 %", "kB", "ms")
     table = table_of("id", "candidate", *figures, "")
-    table.title = f"{goal.get('text')}: {outcome}"
+    table.title = "Candidates"
+    if goal.get("text"):
+        table.title += f" for {goal['text']}, which is {'reached' if goal.get('is_reached') else 'not reached'}"
     table.columns[-1].no_wrap = True
     for column in table.columns[2:-1]:
         column.justify = "right"

@@ -121,7 +121,8 @@ def test_the_candidates_show_the_loss_of_the_task_its_front_and_why_each_was_not
     table = candidates_table(report)
     cells = {column.header: list(column.cells) for column in table.columns}
     assert cells["task loss %"] == ["4.0", "0.5"] and cells[""] == ["below goal", "taken *"]
-    assert cells["id"] == ["3", "5"]
+    assert cells["id"] == ["3", "5"] and table.title == "Candidates for drop<=1%, which is reached"
+    assert candidates_table({**report, "goal": None}).title == "Candidates"
     assert "task loss" in str(table.caption) and "--start" not in str(table.caption)
     for row in rows:
         row["steps"] = [{"kind": "range", "method": row["name"]}]
