@@ -9,6 +9,7 @@ time.
 from __future__ import annotations
 
 import itertools
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,8 +29,8 @@ GROUP_BYTES = 128 << 20
 """Size of the inner tensors that one run returns."""
 HISTOGRAM_PICTURES = 64
 """After this many pictures of a part, further ones widen its ranges, but are not added to its histogram."""
-HISTOGRAM_VALUES = 1 << 15
-"""Number of values from one tensor of one picture, evenly spaced; extremes are taken from all values."""
+HISTOGRAM_VALUES = 1 << 16
+"""Number of values from one tensor of one picture, evenly spread over each axis; extremes are taken from all values."""
 ALTERED_EVERY = 3
 """One in this many pictures is altered as well, by each alteration in turn."""
 
@@ -67,8 +68,8 @@ class PartStatistics:
             self.channel_most = np.maximum(self.channel_most, np.maximum(highest, -lowest))
         self.pictures += 1
         if self.pictures <= HISTOGRAM_PICTURES:
-            flat = array.reshape(-1)
-            self.histogram.add(flat[:: max(1, flat.size // HISTOGRAM_VALUES)])
+            stride = _choose_stride(array.size)
+            self.histogram.add(array.reshape(-1)[self.pictures % stride :: stride])
         return True
 
 
@@ -185,6 +186,15 @@ def groups_of(model: Any, tensors: Sequence[str]) -> list[list[str]]:
         groups[-1].append(name)
         room -= size
     return groups
+
+
+def _choose_stride(size: int) -> int:
+    """Returns the distance of the values that a histogram counts: without a factor in common with the size of any axis,
+    since of one in six values of 384 channels all would be of the same 64 channels."""
+    stride = max(1, size // HISTOGRAM_VALUES)
+    while math.gcd(stride, size) > 1:
+        stride += 1
+    return stride
 
 
 def _find_extremes(array: Array) -> tuple[Array, Array]:

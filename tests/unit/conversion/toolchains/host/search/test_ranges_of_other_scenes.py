@@ -81,6 +81,18 @@ def test_a_range_that_cuts_extremes_lies_inside_of_the_range_of_all_values_and_h
     assert low == 0.0 and 1.0 < high < 400.0
 
 
+@pytest.mark.parametrize("axis", [1, 2])
+def test_each_channel_of_a_large_tensor_is_counted(axis: int) -> None:
+    """Of 768 × 384 values every fourth would be enough, and would be of one channel in four: 96 of the 384."""
+    statistics = PartStatistics()
+    values = np.random.default_rng(1).normal(size=(1, 768, 384)).astype(np.float32)
+    values[:, :, 1] = 20.0
+    assert statistics.add(values if axis == 2 else values.transpose(0, 2, 1))
+    share_percent = 100 / 384
+    assert statistics.histogram.percentile(100 - 0.8 * share_percent)[1] == 20.0
+    assert statistics.histogram.percentile(100 - 1.2 * share_percent)[1] < 5.0
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_a_tensor_that_is_always_zero_has_a_range_by_every_method(method: str) -> None:
     statistics = PartStatistics()
