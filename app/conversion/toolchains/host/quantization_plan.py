@@ -25,6 +25,12 @@ from app.kit.text.json_values import JsonObject
 
 WEIGHTED = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
 """Layers that benefit from int8 arithmetic."""
+PRODUCTS = frozenset({"MatMul", "Einsum"})
+ATTENTION = frozenset({"Attention", "MultiHeadAttention"})
+MOVING = {"Cast", "Concat", "Expand", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze"}
+ARRANGING = frozenset({"Div", "Dropout", "Mul", "Where"} | MOVING)
+"""What may be between the weights of attention and the product that reads them: PyTorch's exporter replaces NaN of rows
+that are masked entirely by a Where, others drop out, mask and divide again, or exchange axes."""
 ALREADY_QUANTIZED = frozenset({"QuantizeLinear", "QLinearConv", "QLinearMatMul", "DynamicQuantizeLinear"})
 FLOATS = (1, 10)
 """TensorProto's float32 and float16."""
@@ -133,10 +139,16 @@ def _find_odd_constants(model: Any) -> set[str]:
 
 
 def _has_attention(model: Any) -> bool:
-    """Returns whether a matrix product reads a Softmax. Between such layers int8 costs much accuracy and saves no
-    time."""
-    weights = {name for node in model.graph.node if node.op_type == "Softmax" for name in node.output}
-    return any(node.op_type == "MatMul" and weights & set(node.input) for node in model.graph.node)
+    """Returns whether a matrix product reads a Softmax, perhaps arranged or masked, or attention is one operator.
+    Between such layers int8 costs much accuracy and saves no time."""
+    weights: set[str] = set()
+    for node in model.graph.node:  # in the order in which they run
+        is_read = bool(weights & set(node.input))
+        if node.op_type in ATTENTION or (is_read and node.op_type in PRODUCTS):
+            return True
+        if node.op_type == "Softmax" or (is_read and node.op_type in ARRANGING):
+            weights.update(node.output)
+    return False
 
 
 def check_excluded(model: Any, names: Sequence[str]) -> None:
