@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import os
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
+from typing import NamedTuple
 
 from app.homes import names as file_names
 from app.homes.errors import FileMissing, disk_errors, make_refusal
@@ -39,8 +40,7 @@ class Sort(StrEnum):
         return self.startswith("-")
 
 
-@dataclass(frozen=True)
-class ListingPosition:
+class ListingPosition(NamedTuple):
     """Where an entry stands in the listing."""
 
     name: str
@@ -48,17 +48,14 @@ class ListingPosition:
     value: int = 0
     """Its size or time, where the listing is sorted by that."""
 
-    def __lt__(self, other: ListingPosition) -> bool:
-        return self._key < other._key
-
-    @property
-    def _key(self) -> tuple[int, str, str]:
+    def sort_key(self) -> tuple[int, str, str]:
+        """Among folders, or among files."""
         return self.value, self.name.casefold(), self.name
 
     def is_before(self, other: ListingPosition, sort: Sort) -> bool:
         if self.is_folder is not other.is_folder:
             return self.is_folder
-        return other < self if sort.is_back else self < other
+        return other.sort_key() < self.sort_key() if sort.is_back else self.sort_key() < other.sort_key()
 
 
 class ReadOnlyTree:
@@ -189,16 +186,16 @@ def page_of(
         if name.name not in hidden
         if (position := _read_position(name, folder_fd, sort))
     ]
-    positions.sort(reverse=sort.is_back)
+    positions.sort(key=ListingPosition.sort_key, reverse=sort.is_back)
     positions.sort(key=lambda position: not position.is_folder)
     after = from_cursor(cursor) if cursor else None
-    rest = [position for position in positions if after.is_before(position, sort)] if after else positions
-    part, entries = rest[:limit], []
+    begin = bisect_left(positions, True, key=lambda position: after.is_before(position, sort)) if after else 0
+    part, entries = positions[begin : begin + limit], []
     for position in part:
         with suppress(FileNotFoundError):  # removed since
             status = os.stat(position.name, dir_fd=folder_fd, follow_symlinks=False)
             entries.append(entry([*path, position.name], status))
-    return Page(entries, len(positions), to_cursor(part[-1], sort) if len(rest) > limit else None)
+    return Page(entries, len(positions), to_cursor(part[-1], sort) if len(positions) > begin + limit else None)
 
 
 def entry(segments: list[str], status: os.stat_result) -> Entry:
