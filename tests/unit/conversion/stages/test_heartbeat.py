@@ -179,6 +179,7 @@ def test_a_stage_is_not_lost_while_redis_is_away(
 ) -> None:
     beating.store = store_with(own_valkey, 1.0)
     with beating.during(claimed(store), started_at=NOW) as running:
+        until(lambda: store.workers().get("here/onnx/0") == {"job_id": "job-1"}, what="the impatient store is in use")
         with own_valkey.stalled():
             until(lambda: "No sign of life" in caplog.text, what="a beat failed")
             assert not running.lost
