@@ -53,6 +53,34 @@ def test_what_equals_its_file_leaves_memory_and_what_the_linker_changed_stays() 
     assert ended.returncode == 0, ended.stderr
 
 
+HUGE_PAGES = """
+import mmap, re, sys
+from pathlib import Path
+from app.kit.process import own_process
+
+probe = mmap.mmap(-1, 2 * own_process.HUGE_PAGE_BYTES, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+probe.write(bytes(len(probe)))
+try:
+    probe.madvise(own_process.MADV_COLLAPSE)
+except OSError as error:
+    sys.exit(f"no huge pages: {error}")
+probe.close()
+held = [bytearray(1 << 16) for _ in range(512)]
+own_process.freeze_for_fork()
+huge_kib = int(re.search(r"AnonHugePages: +(\\d+)", Path("/proc/self/smaps_rollup").read_text())[1])
+assert huge_kib << 10 >= 512 << 15, huge_kib
+assert all(each == bytes(1 << 16) for each in held)
+"""
+
+
+def test_what_is_held_before_a_fork_becomes_huge_pages() -> None:
+    """At least half of it, and unchanged."""
+    ended = subprocess.run([sys.executable, "-c", HUGE_PAGES], capture_output=True, text=True, check=False)
+    if "no huge pages: " in ended.stderr:
+        pytest.skip(ended.stderr)
+    assert ended.returncode == 0, ended.stderr
+
+
 def test_the_garbage_collector_runs_again_after_imports_also_after_one_that_fails() -> None:
     with pytest.raises(ImportError), without_collector():
         assert not gc.isenabled()
