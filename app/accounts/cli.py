@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from app.accounts.model import MAX_QUOTA, Role, Scope, scopes_up_to
 from app.kit.cli.command import EPILOG
 from app.kit.cli.service_options import DataDir
 from app.kit.errors import BadInput
 
 if TYPE_CHECKING:
-    from app.accounts.model import Scope, User
+    from app.accounts.model import User
     from app.accounts.service import Accounts
 
 BY = "command line"
@@ -52,17 +53,17 @@ def commands(open_accounts: Open, reset_sftp: ResetSftp) -> typer.Typer:  # one 
         quota: Annotated[str | None, typer.Option(metavar="SIZE", help="Quota of the data home, such as 10GB.")] = None,
         quota_files: Annotated[
             int | None,
-            typer.Option(metavar="COUNT", min=0, help="Largest number of files and folders in the data home."),
+            typer.Option(
+                metavar="COUNT", min=0, max=MAX_QUOTA, help="Largest number of files and folders in the data home."
+            ),
         ] = None,
         reuse: Annotated[bool, typer.Option("--reuse", help="Reuse the name of a deleted user.")] = False,
         data_dir: DataDir = None,
     ) -> None:
         """Create a user, and print a one-time SFTP password, which is shown only once. To sign in, the user needs a
         token."""
-        from app.accounts.model import Role
-
         role = Role.ADMIN if admin else Role.USER
-        quota_bytes = size_of(quota) if quota else None
+        quota_bytes = None if quota is None else size_of(quota)
         _, password = open_accounts(data_dir).users.create(
             name, role, by=BY, quota_bytes=quota_bytes, quota_files=quota_files, is_reuse=reuse
         )
@@ -122,7 +123,7 @@ def _add_token_commands(app: typer.Typer, open_accounts: Open) -> None:
         data_dir: DataDir = None,
     ) -> None:
         """Create a token and print it; it is shown only once. Needs the secret key of the web server."""
-        ttl_s = seconds_of(ttl) if ttl else None
+        ttl_s = None if ttl is None else seconds_of(ttl)
         accounts = open_accounts(data_dir)
         accounts.key.check()
         issued, text = accounts.tokens.issue(name, by=BY, label=label, scopes=_read_scopes(scope), ttl_s=ttl_s)
@@ -180,13 +181,16 @@ def size_of(text: str) -> int:
     """Reads 10GB, 1.5 GiB or 500 as bytes; without the i, units are of 1000.
 
     Raises:
-        BadInput: It is no size.
+        BadInput: It is no size, or one above MAX_QUOTA.
     """
     match = SIZE.fullmatch(text.strip())
     if match is None:
         raise BadInput(f"{text!r} is no size.", hint="Write it like 10GB, 500MB or 2TiB.")
     base = 1024 if match[3] else 1000
-    return int(float(match[1]) * base ** " KMGT".index(match[2].upper() or " "))
+    size = float(match[1]) * base ** " KMGT".index(match[2].upper() or " ")
+    if size > MAX_QUOTA:
+        raise BadInput(f"{text:.40} is too large.", hint="At most 1048576TiB; 0 is no limit.")
+    return int(size)
 
 
 def seconds_of(text: str) -> int:
@@ -202,10 +206,8 @@ def seconds_of(text: str) -> int:
 
 
 def _read_scopes(most: str | None) -> list[Scope] | None:
-    from app.accounts.model import scopes_up_to
-
     try:
-        return scopes_up_to(most) if most else None
+        return None if most is None else scopes_up_to(most)
     except ValueError:
         raise BadInput(f"There is no scope {most!r}.", hint="The scopes are read, write and admin.") from None
 

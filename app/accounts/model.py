@@ -16,6 +16,7 @@ NAME = re.compile(r"[a-z][a-z0-9._-]{0,30}[a-z0-9]")
 """A user's name is also the name of a folder and of an SFTP account."""
 RESERVED = frozenset({"root", "common", "users", "admin-api", "none", "system"})
 MAX_LABEL = 100
+MAX_QUOTA = 1 << 60
 
 
 class Role(StrEnum):

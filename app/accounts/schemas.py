@@ -6,17 +6,16 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, field_validator
 
-from app.accounts.model import MAX_LABEL, AuditEntry, Revocation, Role, Scope, Token, User, scopes_up_to
+from app.accounts.model import MAX_LABEL, MAX_QUOTA, AuditEntry, Revocation, Role, Scope, Token, User, scopes_up_to
 from app.kit.text.json_values import JsonObject
 from app.kit.web.http import answer_of
 from app.kit.web.strict import TEXT, Strict
 
 DAY_S = 86400
-MAX_BYTES = 1 << 60
 NAME_PATTERN = r"^[a-z][a-z0-9._-]{0,30}[a-z0-9]$"
 Name = Annotated[str, Field(max_length=64)]
 Label = Annotated[str, Field(max_length=MAX_LABEL, pattern=TEXT)]
-Quota = Annotated[int, Field(ge=0, le=MAX_BYTES)] | None
+Quota = Annotated[int, Field(ge=0, le=MAX_QUOTA)] | None
 TtlS = Annotated[int, Field(ge=1, le=100 * 365 * DAY_S)] | None
 
 

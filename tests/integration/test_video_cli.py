@@ -20,8 +20,6 @@ from tests.harness.video.web_fixtures import started
 
 typed = typed_in("video")
 __all__ = ["started"]
-NOBODYS = "GLOBAL_ID_999.SUB_ID_1"
-NOBODY = "http://127.0.0.1:1"
 
 
 @pytest.fixture
@@ -250,38 +248,3 @@ def test_profiling_waits_for_the_end_and_prints_what_was_measured(
         monkeypatch, "profile", "--node", EDGE, "--video", 0, "--flow", "face_detection,face_alignment", "--timeout", 0
     )
     assert code == Exit.FAILED
-
-
-@pytest.mark.parametrize(
-    ("arguments", "word"),
-    [
-        (("submit",), "node is missing"),
-        (("submit", "--node", "a", "--video", "0"), "DAG"),
-        (("submit", "/"), "cannot be read"),
-        (("constrain", NOBODYS), "nothing is demanded"),
-        (("constrain", NOBODYS, "--delay", "soon"), "no time"),
-        (("what-if",), "neither a job nor a DAG"),
-        (("what-if", NOBODYS, "--up", "fast"), "no speed"),
-        (("stages", "set", "a", "--kind", "b", "-p", "x"), "none"),
-    ],
-)
-def test_what_is_typed_wrongly_is_said(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], word: str
-) -> None:
-    assert typed(monkeypatch, *arguments) == Exit.BAD_INPUT
-    assert word in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("content", ["{", "[]"])
-def test_a_file_that_is_no_json_object_is_refused(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, content: str
-) -> None:
-    for arguments in (("submit",), ("plan", NOBODYS)):
-        assert typed(monkeypatch, *arguments, written(tmp_path, content)) == Exit.BAD_INPUT
-        assert "JSON" in capsys.readouterr().err
-    assert typed(monkeypatch, "plan", NOBODYS, written(tmp_path, {"video_conf": {}})) == Exit.BAD_INPUT
-
-
-def test_without_a_service_the_exit_code_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    for arguments in (("list",), ("show", NOBODYS), ("nodes",), ("watch", NOBODYS)):
-        assert typed(monkeypatch, *arguments, "--url", NOBODY) == Exit.UNREACHABLE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 from app.accounts.cli import commands
@@ -11,6 +12,7 @@ from app.accounts.credentials import SecretHasher
 from app.accounts.errors import WrongSecretKey
 from app.accounts.model import Role
 from app.accounts.service import Accounts
+from app.kit.errors import BadInput
 from app.kit.sql import Database
 
 
@@ -61,3 +63,39 @@ def test_revoking_says_what_the_token_made_and_takes_it_along_when_told_to(datab
     assert "1 token that it made is revoked with it" in told.stderr
     [left] = [token for token in accounts.tokens.of("alice") if token.revoked_at is None]
     assert left.made_by == first.token_id
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("create", "bob", "--quota", "much"), "'much' is no size"),
+        (("create", "bob", "--quota", ""), "'' is no size"),
+        (("create", "bob", "--quota", "1048577TiB"), "1048577TiB is too large"),
+        (("create", "bob", "--quota", "9" * 400), "is too large"),
+        (("token", "alice", "--ttl", "soon"), "'soon' is no time"),
+        (("token", "alice", "--ttl", "90"), "'90' is no time"),
+        (("token", "alice", "--ttl", ""), "'' is no time"),
+        (("token", "alice", "--ttl", "0s"), "between a second and a century"),
+        (("token", "alice", "--ttl", "101y"), "between a second and a century"),
+        (("token", "alice", "--label", "x" * 101), "may have 100 characters"),
+        (("token", "alice", "--scope", "all"), "no scope 'all'"),
+        (("token", "alice", "--scope", ""), "no scope ''"),
+    ],
+)
+def test_what_is_typed_wrongly_is_named_and_makes_nothing(
+    database: Database, arguments: tuple[str, ...], words: str
+) -> None:
+    accounts = Accounts(database, SecretHasher("k"))
+    accounts.users.create("alice", Role.USER, by="test")
+    ran = CliRunner().invoke(commands(lambda _: accounts, never), arguments)
+    assert isinstance(ran.exception, BadInput) and words in ran.exception.message
+    assert [user.name for user, _ in accounts.users.page(limit=9)] == ["alice"]
+    assert accounts.tokens.of("alice") == []
+
+
+def test_a_number_of_files_that_no_quota_may_have_is_refused(database: Database) -> None:
+    accounts = Accounts(database, SecretHasher("k"))
+    ran = CliRunner().invoke(
+        commands(lambda _: accounts, never), ["create", "bob", "--quota-files", str((1 << 60) + 1)]
+    )
+    assert ran.exit_code == 2 and "--quota-files" in ran.stderr

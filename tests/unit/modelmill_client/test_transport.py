@@ -151,6 +151,14 @@ def test_an_empty_id_is_said_and_one_with_a_slash_or_a_question_mark_stays_one()
     assert server.requests[0].url.raw_path == b"/jobs/..%2Fa%3Fb%23c"
 
 
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_a_number_that_json_does_not_have_is_said_and_nothing_is_sent(number: float) -> None:
+    server = Server(httpx.Response(200, json=JOB))
+    with pytest.raises(BadInput, match="infinite or NaN"):
+        server.client().transport.json("PUT", "/jobs/1", json={"parts": [1.0, {"delay": number}]})
+    assert not server.requests
+
+
 @pytest.mark.parametrize("url", ["ftp://x", "http://[", "nonsense"])
 def test_what_is_no_address_is_said_so(url: str) -> None:
     with pytest.raises(BadUrl):

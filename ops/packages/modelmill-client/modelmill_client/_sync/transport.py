@@ -146,12 +146,17 @@ class Transport:
 
         Raises:
             ApiError: The service refuses.
-            BadInput: An id in the path is empty, so that it is another path.
+            BadInput: An id in the path is empty, so that it is another path; or a number is none that JSON has.
             Unreachable: Nothing answers.
             BadUrl: The address of the service is no URL.
         """
         if path.endswith("/") or "//" in path:
             raise BadInput(400, {"code": "BAD_REQUEST", "message": "an id is empty", "hint": EMPTY_ID})
+        try:
+            json.dumps(arguments.get("json"), allow_nan=False)
+        except ValueError as error:
+            message = "a number of the request is infinite or NaN"
+            raise BadInput(400, {"code": "BAD_REQUEST", "message": message, "hint": "Give a finite number."}) from error
         try:
             with self._http.stream(method, path, **arguments) as answer:
                 if answer.is_error:
