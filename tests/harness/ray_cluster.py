@@ -88,12 +88,11 @@ class RayCluster:
         return RayOptions(self.address, self.gcs_address, self.token, RESOURCE, timeout_s)
 
     def start(self) -> None:
+        """One worker after the other: each takes seconds of the processor, and Ray gives up one that takes 30 s."""
         self.start_head()
-        for gpus, cpus in self.sizes[:-1]:
-            self.start_worker(gpus, cpus)
-        for gpus, cpus in self.sizes[-1:]:
-            self.start_worker(gpus, cpus, self._others)
-        self.wait_until_ready()
+        for number, (gpus, cpus) in enumerate(self.sizes, 1):
+            self.start_worker(gpus, cpus, self._others if number == len(self.sizes) else None)
+            self.wait_until_ready()
 
     def start_head(self) -> None:
         sessions = Path(tempfile.mkdtemp(dir=self.folder, prefix="s"))
