@@ -120,6 +120,7 @@ def measure_model(
             continue
         print(_line(contender.name, conversion, judged), flush=True)
         figures: dict[str, Any] = {"model": name, "tool": contender.name, "took_s": conversion.took_s}
+        figures |= {"tensors_in_8_bits": _share_in_8_bits(conversion.report)}
         rows.append({**figures, **vars(judged), "peak_bytes": conversion.peak_bytes})
     return rows
 
@@ -157,6 +158,12 @@ def _line(name: str, conversion: Conversion | None, judged: Judged) -> str:
     if conversion is not None:
         numbers += f" {conversion.took_s:7.1f} {conversion.peak_bytes / MIB:6.0f}"
     return f"{name:24} {numbers}"
+
+
+def _share_in_8_bits(report: Mapping[str, Any]) -> float | None:
+    """Returns the share of the quantized tensors that have 8 bits, 0..1, of what our search took; None without one."""
+    candidates = (report.get("search") or {}).get("candidates", [])
+    return next((float(one["int8_share"]) for one in candidates if one["is_taken"]), None)
 
 
 def _number(value: float | None, digits: int) -> str:
