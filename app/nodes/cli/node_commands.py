@@ -87,7 +87,7 @@ def label(
 ) -> None:
     """Change the labels of a node, by which services and job sets select it. Without labels: print the current ones."""
     pairs = [(*change.partition("="), change) for change in changes or ()]
-    unfit = next((change for key, mark, _, change in pairs if not mark and not key.endswith("-")), None)
+    unfit = next((change for key, mark, _, change in pairs if not (key if mark else key[:-1] and key[-1] == "-")), None)
     if unfit is not None:
         raise BadInput(f"{unfit!r} is no label.", hint="Give KEY=VALUE, or KEY- to remove one.")
     removed = {key.removesuffix("-") for key, mark, _, _ in pairs if not mark}

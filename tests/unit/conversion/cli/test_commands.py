@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import zipfile
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from rich.console import Console
 
 from app.conversion.cli import local_run
-from app.conversion.cli.conversion import packed
+from app.conversion.cli.conversion import fetch, packed
 from app.conversion.cli.job_report import lack_of_quality
 from app.conversion.cli.option_flags import numbers, options_of, preprocess_flags, steps_of
 from app.conversion.cli.progress import ProgressLines, stage_text
@@ -20,7 +21,7 @@ from app.conversion.errors import NoSamples
 from app.inference.errors import InvalidModel
 from app.kit.cli.command import Exit
 from app.kit.clock import age
-from app.kit.errors import BadRequest, NotFound
+from app.kit.errors import BadInput, BadRequest, NotFound
 from tests.harness.command_line import typed
 from tests.standins.nef_builder import Nef, build
 
@@ -53,6 +54,11 @@ def test_an_address_that_is_none_is_bad_usage(monkeypatch, capsys):
 def test_a_model_that_is_not_there_is_not_found(monkeypatch, capsys, tmp_path):
     assert typed(monkeypatch, "convert", tmp_path / "no.onnx", tmp_path, "--url", NOBODY) == Exit.NOT_FOUND
     assert "there is no model" in capsys.readouterr().err
+
+
+def test_a_folder_in_place_of_the_model_is_named(monkeypatch, capsys, tmp_path):
+    assert typed(monkeypatch, "convert", tmp_path, tmp_path, "--url", NOBODY) == Exit.BAD_INPUT
+    assert f"the model {tmp_path} is a folder" in capsys.readouterr().err
 
 
 def test_options_are_checked_before_anything_is_sent(monkeypatch, capsys, tmp_path):
@@ -156,6 +162,15 @@ def test_a_preprocessing_is_named_or_written_out():
 def test_a_preprocessing_that_is_none_is_refused(text):
     with pytest.raises(BadRequest, match="neither a name nor a JSON object"):
         preprocess_flags(text)
+
+
+def test_results_that_cannot_be_written_are_said(tmp_path):
+    def download_files(record, folder, names):
+        folder.mkdir()
+
+    (tmp_path / "file").touch()
+    with pytest.raises(BadInput, match=r"cannot write to .*file/out: Not a directory"):
+        fetch(SimpleNamespace(download_files=download_files), {}, tmp_path / "file" / "out")
 
 
 def test_an_input_name_may_hold_an_equals_sign():
@@ -374,6 +389,19 @@ def test_other_outputs_get_their_shape_and_range(capsys):
         .strip()
         .startswith("boxes: float32 [1, 5, 4]")
     )
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_outputs_that_cannot_be_written_are_said(tmp_path, count):
+    results = [local_run.InferenceResult("a", {"boxes": np.zeros((1, 4), np.float32)})] * count
+    with pytest.raises(BadInput, match=r"cannot be saved to .*No such file"):
+        local_run.save(results, tmp_path / "none" / "out.npz")
+
+
+def test_outputs_of_several_shapes_are_not_stacked(tmp_path):
+    results = [local_run.InferenceResult(str(n), {"boxes": np.zeros((n, 4), np.float32)}) for n in (1, 2)]
+    with pytest.raises(BadInput, match="same shape"):
+        local_run.save(results, tmp_path / "out.npz")
 
 
 def test_a_kneron_nef_is_said_to_need_the_vendors_runtime(tmp_path, monkeypatch):
