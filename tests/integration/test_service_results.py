@@ -155,7 +155,10 @@ def test_drift_against_a_time_is_shown_measured_and_told(env: Env, web: Within, 
     times = {"since": moment(0), "until": moment(1500)}
     assert web.get(place).json() == {"reference": None, "threshold": None, "measured": None}
     assert web.request("PUT", place, json=times, headers=OURS).json()["error"]["code"] == "NO_REFERENCE"
-    assert web.request("PUT", place, json={"since": times["since"]}, headers=OURS).status_code == 422
+    for neither in ({}, {"since": times["since"]}, {**times, "calibration_id": "x"}):
+        refused = web.request("PUT", place, json=neither, headers=OURS)
+        assert refused.status_code == 422
+        assert "either calibration_id, or since and until" in refused.json()["error"]["message"]
     objects(env, service, 1, "person", 0.9)
     watched = web.request("PUT", place, json=times, headers=OURS).json()
     assert (watched["reference"]["distribution"]["classes"], watched["measured"]["scores"]) == ({"person": 120}, None)

@@ -65,7 +65,8 @@ def test_a_calibration_from_the_upload_to_the_service(
     assert algorithm["name"] == setting.algorithm
     assert {pair["key"]: pair["value"] for pair in algorithm["parameters"]} == setting.parameters
     assert "The service now has this setting" in text_of(browser.get(applied.headers["location"]))
-    assert browser.get(f"/ui/calibrations/{made}/apply?setting=99999").status_code == 404
+    missing = browser.get(f"/ui/calibrations/{made}/apply?setting=99999")
+    assert missing.status_code == 404 and "no setting 99999" in text_of(missing)
     assert browser.get(f"/ui/calibrations/{made}?budget=101").status_code == 422
 
 

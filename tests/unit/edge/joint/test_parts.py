@@ -131,12 +131,18 @@ def test_labels_may_be_a_json_list_whose_names_have_commas() -> None:
         ("broadcast", "a" * 101),
         ("broadcast_fps", "31"),
         ("broadcast_width", "100"),
+        ("region", "0,0,2,2"),
+        ("region", "door"),
+        ("source", "door=video:0\nvideo:1"),
+        ("source", "door=video:0\ndoor=video:1"),
+        ("source", "\n".join(f"door{n}=video:{n}" for n in range(17))),
     ],
 )
 def test_a_parameter_that_is_none_is_refused_by_its_name(key: str, value: str) -> None:
     with pytest.raises(BadParameter) as refused:
         edge_options({"source": "/clips/a.mp4", key: value})
     assert refused.value.detail == {"key": key}
+    assert refused.value.message.startswith(f"Parameter {key} must be ")
 
 
 def test_nothing_is_broadcast_without_a_source() -> None:

@@ -87,6 +87,8 @@ def test_a_text_that_describes_no_picture_is_no_label(tmp_path: Path) -> None:
         ("a.txt", " " * (MAX_BYTES + 1), "more than 256 KiB"),
         ("a.xml", voc(OBJECT.format(0).replace("car", "cow")), "know no class 'cow'"),
         ("a.xml", voc(OBJECT.format(0).replace("30", "wide")), "not in VOC's form"),
+        ("a.xml", voc(OBJECT.format(0).replace("30", "nan")), "not in VOC's form"),
+        ("a.xml", voc(OBJECT.format(0).replace("30", "1e999")), "not in VOC's form"),
         ("a.xml", "<annotation>", "not in VOC's form"),
         ("a.xml", BOMB, "not in VOC's form"),
     ],

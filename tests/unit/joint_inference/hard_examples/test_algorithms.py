@@ -217,6 +217,12 @@ def test_a_parameter_that_is_none_is_refused_by_its_name(name: str, key: str, va
     assert key in refused.value.message
 
 
+def test_a_parameter_of_a_program_that_is_no_text_is_refused_by_its_name() -> None:
+    with pytest.raises(BadParameter, match=r"Parameter threshold must be a text, not '0\.5'") as refused:
+        make("Threshold", {"threshold": 0.5})  # type: ignore[dict-item]  # what is refused
+    assert refused.value.detail == {"key": "threshold"}
+
+
 def test_parameters_of_others_are_passed_over_and_empty_ones_are_defaults() -> None:
     assert is_hard("IBT", seen(0.4, 0.6), nms_threshold="x", threshold_box="", threshold_img=" .5 ")
 
