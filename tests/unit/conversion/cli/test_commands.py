@@ -7,18 +7,15 @@ import zipfile
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 from rich.console import Console
 
-from app.conversion.cli import local_run
 from app.conversion.cli.conversion import fetch, packed
 from app.conversion.cli.job_report import lack_of_quality
 from app.conversion.cli.option_flags import numbers, options_of, preprocess_flags, steps_of
 from app.conversion.cli.progress import ProgressLines, stage_text
 from app.conversion.cli.tables import candidates_table, facts_of_quality, plain, quality_table
 from app.conversion.errors import NoSamples
-from app.inference.errors import InvalidModel
 from app.kit.cli.command import Exit
 from app.kit.clock import age
 from app.kit.errors import BadInput, BadRequest, NotFound
@@ -368,45 +365,3 @@ def test_facts_are_printed_readably():
         "inputs:",
         "  name x, shape [1, 2]",
     ]
-
-
-# --- running --------------------------------------------------------------------------------------
-def test_an_output_of_one_score_per_class_gets_its_best_five():
-    scores = np.arange(10, dtype=np.float32)[np.newaxis]
-    shown = local_run.to_json(local_run.InferenceResult("a.png", {"logits": scores}))
-    assert [entry["class"] for entry in shown["outputs"][0]["top"]] == [9, 8, 7, 6, 5]
-
-
-def test_scores_that_are_probabilities_are_shown_as_they_are():
-    shown = local_run.to_json(local_run.InferenceResult("a.png", {"p": np.array([[0.7, 0.2, 0.1]], np.float32)}))
-    assert shown["outputs"][0]["top"][0]["probability"] == pytest.approx(0.7)
-
-
-def test_other_outputs_get_their_shape_and_range(capsys):
-    boxes = np.zeros((1, 5, 4), np.float32)
-    assert (
-        list(local_run.lines([local_run.InferenceResult("a", {"boxes": boxes})]))[1]
-        .strip()
-        .startswith("boxes: float32 [1, 5, 4]")
-    )
-
-
-@pytest.mark.parametrize("count", [1, 2])
-def test_outputs_that_cannot_be_written_are_said(tmp_path, count):
-    results = [local_run.InferenceResult("a", {"boxes": np.zeros((1, 4), np.float32)})] * count
-    with pytest.raises(BadInput, match=r"cannot be saved to .*No such file"):
-        local_run.save(results, tmp_path / "none" / "out.npz")
-
-
-def test_outputs_of_several_shapes_are_not_stacked(tmp_path):
-    results = [local_run.InferenceResult(str(n), {"boxes": np.zeros((n, 4), np.float32)}) for n in (1, 2)]
-    with pytest.raises(BadInput, match="same shape"):
-        local_run.save(results, tmp_path / "out.npz")
-
-
-def test_a_kneron_nef_is_said_to_need_the_vendors_runtime(tmp_path, monkeypatch):
-    path = tmp_path / "models_520.nef"
-    path.write_bytes(b"vendor")
-    monkeypatch.setattr(local_run, "_is_kneron", lambda _: True)
-    with pytest.raises(InvalidModel, match="vendor's runtime"):
-        local_run.open_model(path)

@@ -6,6 +6,7 @@ import pytest
 
 from app.cli import joint_operator
 from app.joint_inference.cli.services import split_full_name
+from app.joint_inference.client import JointClient
 from app.kit.cli.command import Exit
 from app.kit.errors import BadRequest
 from tests.harness.command_line import typed_in
@@ -38,6 +39,41 @@ def test_samples_of_this_machine_and_of_the_data_home_exclude_each_other(monkeyp
     flags = ("--folder", "datasets/door", "--samples", "door.zip")
     assert typed(monkeypatch, "calibrate", "helmet", *flags, "--url", NOBODY) == Exit.BAD_INPUT
     assert "exclude each other" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (("--at", NOBODY, "--camera"), "--at and --camera exclude each other"),
+        (("--camera", "--edge-model", "a.onnx"), "--edge-model and --cloud-model are given together"),
+        (("--edge-model", "a.onnx", "--cloud-model", "b.onnx"), "and with --camera"),
+    ],
+)
+def test_flags_of_the_demonstration_that_contradict_each_other_are_named(monkeypatch, capsys, flags, words):
+    assert typed(monkeypatch, "demo", *flags) == Exit.BAD_INPUT
+    assert words in capsys.readouterr().err
+
+
+def test_a_calibration_that_failed_is_told_with_its_reason(monkeypatch, capsys):
+    record = {
+        "calibration_id": "c1",
+        "state": "FAILED",
+        "samples": 0,
+        "links": {"page": "/ui/calibrations/c1"},
+        "error": {"message": "There are no pictures."},
+    }
+    monkeypatch.setattr(JointClient, "calibrate", lambda *_: record)
+    assert typed(monkeypatch, "calibrate", "helmet", "--url", NOBODY) == Exit.FAILED
+    assert "There are no pictures." in capsys.readouterr().out
+
+
+def test_ctrl_c_ends_the_watch_of_a_service(monkeypatch, capsys):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(JointClient, "service", interrupt)
+    assert typed(monkeypatch, "show", "helmet", "--watch", "--url", NOBODY) == Exit.CANCELLED
+    assert "Traceback" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("where", [[], ["-A", "-n", "default"]])

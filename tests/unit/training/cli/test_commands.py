@@ -289,6 +289,32 @@ def test_without_a_folder_it_is_said_how_to_fetch_the_result(monkeypatch, capsys
     assert f"`modelmill jobs download {JOB}`" in capsys.readouterr().out
 
 
+def test_ctrl_c_leaves_the_conversion_and_says_where_to_see_it(monkeypatch, capsys, server, spec):
+    def interrupt(_: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(task_follower, "time", SimpleNamespace(sleep=interrupt, monotonic=time.monotonic))
+    server.answers = {
+        "POST /api/v2/tasks": [(201, task())],
+        f"GET /api/v2/tasks/{ID}": converting({"job_id": JOB, "problem": ""}),
+        f"GET /jobs/{JOB}": [(200, job("BIE"))],
+    }
+    assert typed(monkeypatch, "submit", spec, "--url", server.url) == Exit.CANCELLED
+    assert f"The conversion goes on. See it with `modelmill train show {ID}`." in capsys.readouterr().err
+
+
+def test_a_folder_that_cannot_be_written_to_is_named(monkeypatch, capsys, server, spec, tmp_path):
+    server.answers = {
+        "POST /api/v2/tasks": [(201, task())],
+        f"GET /api/v2/tasks/{ID}": converting({"job_id": JOB, "problem": ""}),
+        f"GET /jobs/{JOB}": [(200, job("COMPLETED"))],
+    }
+    (tmp_path / "file").touch()
+    place = tmp_path / "file" / "made"
+    assert typed(monkeypatch, "submit", spec, "--out", place, "--url", server.url) == Exit.BAD_INPUT
+    assert f"cannot write to {place}: Not a directory" in capsys.readouterr().err
+
+
 def test_a_conversion_that_fails_is_a_failure(monkeypatch, capsys, server, spec):
     failed = job("FAILED", error={"step": "bie", "reason": "no pictures", "hint": "Add some."})
     server.answers = {
@@ -391,6 +417,16 @@ def test_curves_of_two_tasks_are_drawn_together_with_a_legend(monkeypatch, capsy
     drawn = capsys.readouterr().out
     assert "loss over steps" in drawn
     assert f"{ID}: loss: 1.5 at step 2" in drawn and f"{other}: loss: 4.5 at step 2" in drawn
+
+
+def test_a_curve_that_a_task_does_not_have_is_named_with_those_it_has(monkeypatch, capsys, server):
+    server.answers = {
+        f"GET /api/v2/tasks/{ID}": [(200, task())],
+        f"GET /api/v2/tasks/{ID}/metrics": [(200, curves(3.0, 1.5))],
+    }
+    assert typed(monkeypatch, "plot", ID, "-m", "loss", "-m", "lost", "--url", server.url) == Exit.NOT_FOUND
+    told = capsys.readouterr().err
+    assert "the task tells nothing of lost" in told and "What it tells: loss." in told
 
 
 def test_a_task_is_submitted_again_with_what_was_changed(monkeypatch, capsys, server):
