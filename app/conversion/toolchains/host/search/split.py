@@ -80,8 +80,7 @@ def split_of(looks: Looks, own: Iterable[int] = ()) -> Split:
         count_choosing = min(max(SET_MIN, round(CHOOSE_SHARE * left.size)), CHOOSE_MAX)
         report = 0 if reporting else min(max(SET_MIN, round(REPORT_SHARE * left.size)), REPORT_MAX)
         apart = unlike(looks, [int(place) for place in left], count_choosing + report)
-        # alternating, so that both sets are about equally diverse; the farthest has extremes that ranges need
-        set_aside = apart[1 : 2 * report : 2]
+        set_aside = apart[: 2 * report : 2]  # alternating, so that both sets are equally diverse
         choosing = [place for place in apart if place not in set_aside]
         judged = 1 if left.size - len(apart) >= CALIBRATE_LEAST else HALVES
         part_of[choosing] = 1 + np.arange(len(choosing)) % judged

@@ -57,15 +57,6 @@ def test_without_one_a_third_set_is_made_or_those_that_choose_report() -> None:
     assert (few.report, few.is_own_set, few.choose) == (None, False, (0, 1, 2))
 
 
-@pytest.mark.parametrize("count", [30, 50, 90])
-def test_the_one_that_is_least_like_the_others_sets_ranges(count: int) -> None:
-    """Its extremes are those that other scenes need most; to report, the others that are unlike the rest are enough."""
-    rows = looks(count)
-    rows[7] += 20.0
-    split = split_of(rows)
-    assert split.part_of[7] in {*split.final} & {*split.choose} and split.part_of[7] != split.report
-
-
 def test_a_clip_does_not_choose_and_report_where_other_scenes_are_there() -> None:
     """Of 28 frames of one clip and 12 photographs, few frames judge: they would tell of their clip alone."""
     seen = np.concatenate([looks(12) * 10, looks(28) / 100])
