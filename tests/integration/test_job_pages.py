@@ -271,6 +271,22 @@ def test_two_to_eight_jobs_are_compared_and_not_one_nor_nine(web: httpx.Client) 
         assert refused.status_code == 400 and "two to eight" in refused.text
 
 
+def test_of_one_job_there_is_no_comparison_as_csv(web: httpx.Client, service: Deployment) -> None:
+    job_id = put_job(service, "alone")[1].job_id
+    refused = web.get("/ui/jobs/compare.csv", params={"a": job_id})
+    assert refused.status_code == 400 and "Two jobs or more can be compared." in refused.text
+
+
+@pytest.mark.parametrize("action", ["tag", "untag"])
+def test_without_a_tag_no_job_is_changed(web: httpx.Client, service: Deployment, action: str) -> None:
+    job_id = put_job(service, "untouched")[1].job_id
+    before = web.get(f"/jobs/{job_id}").json()
+    data = {"id": job_id, "action": action, "tag": ""}
+    refused = web.post("/ui/jobs/selected", data=data, headers=OURS)
+    assert refused.status_code == 422 and "A tag is missing." in refused.text
+    assert web.get(f"/jobs/{job_id}").json() == before
+
+
 def test_the_page_of_a_finished_job_offers_everything_and_asks_for_nothing(
     web: httpx.Client, finished: dict[str, Any]
 ) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+from pydantic import ValidationError
 
 from app.conversion import presets
 from app.conversion.options import Chip, KneronOptions, Options, ToolchainName, bitwidth_problem
@@ -91,6 +94,26 @@ def test_no_text_for_a_number_makes_an_exception(text: str) -> None:
 def test_kneron_asks_for_its_chip() -> None:
     _, problems = new_form.options_of({**new_form.values_of(HOST), "toolchain": "kneron"})
     assert set(problems) == {"platform"}
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"toolchain": "kneron"}, "needs a platform: 520, 720, 530, 630 or 730"),
+        ({"toolchain": "host", "platform": "520"}, "platform is for toolchain kneron"),
+        (
+            {"toolchain": "kneron", "platform": "720", "kneron": {"int16_nodes": ["a"]}},
+            "int16_nodes is for chip 730 only",
+        ),
+        (
+            {"toolchain": "kneron", "platform": "720", "quantization": {"report_images": "pictures"}},
+            "report_images are for toolchain host",
+        ),
+    ],
+)
+def test_what_a_toolchain_does_not_have_is_named(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValidationError, match=words):
+        Options.model_validate(options)
 
 
 def test_shapes_are_taken_when_every_axis_is_given() -> None:

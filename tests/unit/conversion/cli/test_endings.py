@@ -118,7 +118,7 @@ def test_a_canary_that_is_worse_ends_with_six(
     def watch(*_: Any, **__: Any) -> Iterator[JsonObject]:
         yield {**pinned, "status": status, "error": {"reason": "why"}}
 
-    stage = {"summary": {}, "versions": {}, "started_at": None, "ended_at": None}
+    stage: JsonObject = {"summary": {}, "versions": {}, "started_at": None, "ended_at": None}
     pinned = {
         **record_of("COMPLETED"),
         "name": "m",

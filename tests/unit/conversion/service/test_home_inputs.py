@@ -18,7 +18,7 @@ from app.conversion.service.uploads import Uploads
 from app.homes.errors import FileMissing, PathRefused
 from app.homes.files import HomeFiles
 from app.homes.model import HomesOptions
-from app.kit.errors import BadInput
+from app.kit.errors import BadInput, TooLarge
 from app.kit.objects import FilesystemOptions, open_store
 from app.kit.sandbox.runner import Sandbox
 from app.settings import Settings
@@ -105,6 +105,16 @@ def test_a_hostile_picture_does_not_fill_the_memory_of_the_web(
     monkeypatch.setattr(home_inputs, "MAKE_PICTURE", "tests.harness.hostile_targets:answer_hugely")
     (home / "datasets/set/a.png").write_bytes(PICTURE)
     with pytest.raises(BadInput, match="cannot be shown"):
+        home_inputs.small_picture(uploads.intake, at.tree, "datasets/set/a.png")
+
+
+def test_a_picture_too_large_to_be_shown_is_not_opened(
+    uploads: Uploads, home: Path, at: InputPath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(home_inputs, "MAKE_PICTURE", "nothing:runs")
+    with (home / "datasets/set/a.png").open("wb") as file:
+        file.truncate(home_inputs.PICTURE_BYTES_MAX + 1)
+    with pytest.raises(TooLarge, match=r"Pictures above \d+ MiB are not shown"):
         home_inputs.small_picture(uploads.intake, at.tree, "datasets/set/a.png")
 
 
