@@ -311,7 +311,11 @@ def test_bad_requests_are_told_apart(both: Site, digits: Digits) -> None:
     assert both.http.post(f"{both.cloud_url}/{SERVICE}/predict", files={"picture": whole}).status_code == 401
     wrong = {"meta": (None, '{"shape": [9, 9, 3]}'), "picture": ("p", whole)}
     bearer = {"Authorization": f"Bearer {SECRET}"}
-    assert both.http.post(f"{both.cloud_url}/{SERVICE}/predict", files=wrong, headers=bearer).status_code == 400
+    refused = both.http.post(f"{both.cloud_url}/{SERVICE}/predict", files=wrong, headers=bearer)
+    assert refused.status_code == 400 and "[8, 8, 1], and meta says [9, 9, 3]" in refused.text
+    for identifier in ("x" * 129, "a\nb"):
+        refused = both.predict(whole, id=identifier)
+        assert refused.status_code == 400 and "An id may have 128 printable characters." in refused.text
     assert both.http.post(f"{both.edge_url}/{SERVICE}/predict", content=b"{}").status_code == 415
     assert both.http.get(f"{both.edge_url}/other").status_code == 404
     assert both.ask_cloud(whole).json()["server_ms"] > 0

@@ -128,6 +128,9 @@ def test_a_name_that_is_none_of_a_node_is_refused(name: str) -> None:
         options.check_name(name)
 
 
+TLS_FLAGS = ("tls_key", "tls_certificate", "tls_authorities")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -136,6 +139,11 @@ def test_a_name_that_is_none_of_a_node_is_refused(name: str) -> None:
         ({"name": "edge0", "listen": "here"}, "nothing to listen on"),
         ({"name": "edge0", "bind": "0.0.0.0"}, "where to reach the workers"),
         ({"name": "edge0", "cpus": "all"}, "names no CPUs"),
+        ({"name": "edge0", "sink_networks": "10.0.0.0/8, here"}, "'here'"),
+        ({"name": "edge0", "media_server": "http://10.0.0.1"}, "no address of a media server"),
+        ({"name": "edge0", "discover": "eth0"}, "'eth0' is no address"),
+        ({"name": "edge0", "source": [" "]}, "an empty text offers no source"),
+        *(({"name": "edge0", flag: Path("/a.pem")}, "belong together") for flag in TLS_FLAGS),
         ({"name": "edge0", "token_file": Path("/nowhere/token")}, "cannot be read"),
         ({"name": "edge0", "token_file": Path("/dev/null")}, "no token in"),
     ],

@@ -273,11 +273,17 @@ class Client:
     def __init__(self, agent: Agent) -> None:
         self.app = Starlette(routes=JointDriver(Cameras()).routes(agent))
 
+    def get(self, path: str) -> httpx.Response:
+        return self.request("GET", path)
+
     def post(self, path: str, **arguments: Any) -> httpx.Response:
+        return self.request("POST", path, **arguments)
+
+    def request(self, method: str, path: str, **arguments: Any) -> httpx.Response:
         async def ask() -> httpx.Response:
             transport = httpx.ASGITransport(self.app)
             async with httpx.AsyncClient(transport=transport, base_url="http://agent") as http:
-                return await http.post(path, **arguments)
+                return await http.request(method, path, **arguments)
 
         return asyncio.run(ask())
 
@@ -340,6 +346,11 @@ def test_a_task_that_does_not_fit_is_no_order(agent: Recorder, client: Client, b
     assert answer.status_code == 400
     assert answer.json()["error"]["message"]
     assert agent.store.orders() == []
+
+
+def test_a_service_that_the_node_does_not_run_is_named(client: Client) -> None:
+    refused = client.get("/neptune/services/default/other")
+    assert refused.status_code == 404 and "This node runs no service default/other." in refused.text
 
 
 def test_there_are_three_operations(client: Client) -> None:

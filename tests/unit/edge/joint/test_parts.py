@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from app.edge.joint.cloud_answer import InvalidAnswer, prediction_of
 from app.edge.joint.outcome import SampleOutcome
-from app.edge.joint.tally_counter import TallyCounter
+from app.edge.joint.tally_counter import COUNTED, TallyCounter
 from app.edge.joint.upload_policy import ProbedBreaker, UploadBudget
 from app.inference.broadcast import Broadcast
 from app.inference.prediction import Box, Decoder, Prediction
@@ -379,15 +379,14 @@ def test_a_tally_goes_on_after_a_restart(tmp_path: Path) -> None:
     assert (tally.inferences, tally.hard, tally.start_time, tally.update_time) == (2, 1, "first", "last")
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"inferences": -1}', '{"inferences": "x"}'])
+BELOW_ZERO = json.dumps({**dict.fromkeys(COUNTED, 0), "kept": -1, "start_time": "then", "update_time": "then"})
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"inferences": 1}', '{"inferences": "x"}', BELOW_ZERO])
 def test_counting_begins_anew_when_the_kept_tally_is_damaged(tmp_path: Path, text: str) -> None:
     (tmp_path / "tally.json").write_text(text)
-    assert (
-        TallyCounter(tmp_path / "tally.json", now="now")
-        .snapshot(breaker=Breaker.CLOSED, last_error="", at=0)
-        .start_time
-        == "now"
-    )
+    counter = TallyCounter(tmp_path / "tally.json", now="now")
+    assert counter.snapshot(breaker=Breaker.CLOSED, last_error="", at=0).start_time == "now"
 
 
 def test_a_folder_that_cannot_be_written_to_does_not_end_the_counting(tmp_path: Path) -> None:
