@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -89,20 +89,18 @@ async def read_fields(request: Request, *, most_bytes: int, what: str) -> dict[s
         TooLarge: The body exceeds its limit.
         BadRequest: It is damaged.
     """
-
-    def check(size: int) -> None:
-        if size > ENCODED * most_bytes:
-            raise TooLarge(f"{what} may have {most_bytes} bytes here.", hint=HINT)
-
-    if request.headers.get("content-type", "").startswith("multipart/"):
-        fields = await _read_multipart_fields(request, check)
-    else:
-        body = await read_whole_body(request, ENCODED * most_bytes, what, hint=HINT)
-        fields = {name: values[-1] for name, values in _parse_url_encoded(body).items()}
+    try:
+        if request.headers.get("content-type", "").startswith("multipart/"):
+            fields = await _read_multipart_fields(request, ENCODED * most_bytes)
+        else:
+            body = await read_whole_body(request, ENCODED * most_bytes, what)
+            fields = {name: values[-1] for name, values in _parse_url_encoded(body).items()}
+    except TooLarge:
+        raise TooLarge(f"{what} may have {most_bytes} bytes here.", hint=HINT) from None
     return {name: value.replace("\r\n", "\n") for name, value in fields.items()}
 
 
-async def _read_multipart_fields(request: Request, check: Callable[[int], None]) -> dict[str, str]:
+async def _read_multipart_fields(request: Request, most_bytes: int) -> dict[str, str]:
     parts_by_name: dict[str, bytes] = {}
     name, size = "", 0
     async for piece in multipart_pieces(request, hint="The page's form sends it."):
@@ -113,7 +111,8 @@ async def _read_multipart_fields(request: Request, check: Callable[[int], None])
         else:
             parts_by_name[name] += piece
             size += len(piece)
-        check(size)
+        if size > most_bytes:
+            raise TooLarge("The form is too large.")
     texts = {name: data.decode("utf-8", "replace") for name, data in parts_by_name.items()}
     if parts_by_name.get(FILE):
         texts[TEXT] = texts[FILE]
