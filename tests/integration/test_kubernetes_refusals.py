@@ -89,6 +89,7 @@ UNKNOWN = sample("one")
 UNKNOWN["spec"]["edgeWorker"]["replicas"] = 3
 STALE = sample("one", resourceVersion="1000000")
 OTHER = sample("one", uid="another")
+FLAT = {"manager": "x", "operation": "Update", "time": "2026-11-20T00:00:00Z", "fieldsV1": {"f:spec": 1}}
 
 
 @pytest.mark.parametrize(
@@ -144,6 +145,12 @@ def test_a_replacement_that_cannot_be_is_named(
             [{"op": "add", "path": "/metadata/managedFields", "value": [{"manager": "x"}]}],
             422,
             "metadata.managedFields are to be a list of managers",
+        ),
+        (
+            JSON_PATCH,
+            [{"op": "add", "path": "/metadata/managedFields", "value": [FLAT]}],
+            422,
+            "fieldsV1 of metadata.managedFields are to be objects in objects",
         ),
         (APPLY, sample("two"), 400, "The name of the object (two) does not match"),
         (APPLY, of_kind(kind="Pod"), 400, "is wanted here, not neptune.io/v1alpha1, Pod"),

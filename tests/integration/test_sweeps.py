@@ -140,7 +140,8 @@ def test_a_cancelled_sweep_ends_its_jobs_and_submits_no_more(
     assert answer["has_ended"]
     assert container.sweeps.submit_pending() == 0
     assert web.request("DELETE", f"/sweeps/{sweep_id}").status_code == 204
-    assert web.get(f"/sweeps/{sweep_id}").status_code == 404
+    for refused in (web.get(f"/sweeps/{sweep_id}"), web.request("DELETE", f"/sweeps/{sweep_id}")):
+        assert refused.status_code == 404 and sweep_id in refused.json()["error"]["message"]
 
 
 def test_a_second_try_after_a_crash_makes_no_second_job(

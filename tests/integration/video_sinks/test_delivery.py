@@ -303,10 +303,13 @@ def test_programs_add_list_and_remove_sinks(web: Within, job: VideoJob) -> None:
     assert (listed["state"], listed["backlog"], listed["delivered_at"]) == ("idle", 0, None)
     assert "secret" not in listed
     assert web.request("DELETE", made.headers["location"]).status_code == 204
-    assert web.request("DELETE", made.headers["location"]).status_code == 404
+    for refused in (web.request("DELETE", made.headers["location"]), web.post(f"{made.headers['location']}/test")):
+        assert refused.status_code == 404 and made.json()["sink_id"] in refused.json()["error"]["message"]
     for _ in range(MOST_SINKS):
         assert web.post(place, json=body).status_code == 201
-    assert web.post(place, json=body).status_code == 429
+    full = web.post(place, json=body)
+    assert full.status_code == 429 and f"at most {MOST_SINKS} sinks" in full.json()["error"]["message"]
+    assert len(web.get(place).json()["sinks"]) == MOST_SINKS
 
 
 def test_the_page_adds_shows_and_removes_sinks(web: Within, env: Env, job: VideoJob) -> None:
