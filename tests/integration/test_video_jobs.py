@@ -10,7 +10,7 @@ import pytest
 
 from app.accounts.model import Role
 from app.bootstrap.container import Container
-from app.kit.errors import BadInput, BadRequest, Conflict, TooMany
+from app.kit.errors import BadInput, BadRequest, Conflict, TooLarge, TooMany
 from app.video import store
 from app.video.errors import (
     BadConstraint,
@@ -25,6 +25,7 @@ from app.video.errors import (
 )
 from app.video.model.job import JOBS, Ending, JobState, Mode, RestartPolicy
 from app.video.service import Submission
+from app.video.service.pictures import MAX_PICTURE_BYTES
 from app.video.service.planner_input import planning_input
 from tests.harness.video.nodes import USER, Env
 from tests.harness.video.records import dag, ended_video, running_video, waiting_video
@@ -276,8 +277,11 @@ def test_pictures_are_taken_of_the_node_that_runs_the_job_and_are_whole(env: Env
     with pytest.raises(VideoJobNotFound):
         pictures.put_snapshot("cloud0", job.uid, b"\xff\xd8\xff \xff\xd9", now=env.now)
     for bad in (b"", b"<svg/>", b"\xff\xd8\xff cut off"):
-        with pytest.raises(BadRequest):
+        with pytest.raises(BadRequest, match="That is no JPEG"):
             pictures.put_snapshot("edge0", job.uid, bad, now=env.now)
+    with pytest.raises(TooLarge, match=r"A picture has at most \d+ MiB"):
+        pictures.put_snapshot("edge0", job.uid, b"\xff\xd8\xff" + bytes(MAX_PICTURE_BYTES) + b"\xff\xd9", now=env.now)
+    assert pictures.snapshot(USER, job.uid) == b"\xff\xd8\xff 1 \xff\xd9"
 
 
 def test_a_picture_that_comes_while_its_job_is_deleted_does_not_outlive_it(

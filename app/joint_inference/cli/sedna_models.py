@@ -16,6 +16,7 @@ from app.kit.cli.api_client import ApiError
 from app.kit.errors import BadInput, NotFound
 from app.kit.files import sha256_of
 from app.kit.text.json_values import JsonObject
+from app.kit.text.plain_text import reason_of
 from app.model_registry.cli import bring_file
 from app.model_registry.client import ModelsClient
 
@@ -87,7 +88,7 @@ def _download(model: SednaModel, file: Path) -> Path:
             for chunk in answer.iter_bytes():
                 out.write(chunk)
     except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
-        raise _make_error(model, f"cannot be fetched: {str(error).splitlines()[0] or type(error).__name__}") from error
+        raise _make_error(model, f"cannot be fetched: {reason_of(error)}") from error
     return file
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
+from app.bootstrap import edge
 from app.cli import node
 from app.edge.agent import host_metrics, options, report_store, worker_status
 from app.edge.agent.agent import NodeAgent
@@ -148,7 +149,10 @@ TLS_FLAGS = ("tls_key", "tls_certificate", "tls_authorities")
         ({"name": "edge0", "token_file": Path("/dev/null")}, "no token in"),
     ],
 )
-def test_a_command_that_cannot_be_meant_is_refused(arguments: dict[str, Any], message: str) -> None:
+def test_a_command_that_cannot_be_meant_is_refused(
+    monkeypatch: pytest.MonkeyPatch, arguments: dict[str, Any], message: str
+) -> None:
+    monkeypatch.setattr(edge, "run_node", lambda _: None)
     with pytest.raises(ModelmillError, match=message):
         node.node(**arguments)
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import httpx
 import pytest
 
 from app.cli import joint_operator
+from app.joint_inference.cli import sedna_models
 from app.joint_inference.cli.services import split_full_name
 from app.joint_inference.client import JointClient
+from app.joint_inference.sedna import SednaModel
 from app.kit.cli.command import Exit
-from app.kit.errors import BadRequest
+from app.kit.errors import BadInput, BadRequest
 from tests.harness.command_line import typed_in
 
 typed = typed_in("joint")
@@ -65,6 +68,17 @@ def test_a_calibration_that_failed_is_told_with_its_reason(monkeypatch, capsys):
     monkeypatch.setattr(JointClient, "calibrate", lambda *_: record)
     assert typed(monkeypatch, "calibrate", "helmet", "--url", NOBODY) == Exit.FAILED
     assert "There are no pictures." in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("cause", "words"), [("", "no reason was given"), ("reset by peer\nagain", "reset by peer")])
+def test_a_model_of_sedna_whose_download_breaks_off_is_named_with_the_cause(monkeypatch, tmp_path, cause, words):
+    def break_off(*_, **__):
+        raise httpx.ReadError(cause)
+
+    monkeypatch.setattr(httpx, "stream", break_off)
+    with pytest.raises(BadInput) as refused:
+        sedna_models._download(SednaModel("big", "http://127.0.0.1:1/m.onnx", "onnx"), tmp_path / "m.onnx")
+    assert refused.value.message == f"The file of the model big cannot be fetched: {words}"
 
 
 def test_ctrl_c_ends_the_watch_of_a_service(monkeypatch, capsys):
