@@ -22,6 +22,7 @@ def unread() -> Iterator[None]:
     [
         ("PORT", "abc", "MODELMILL_PORT: Input should be a valid integer"),
         ("NOTIFICATION_NETWORKS", "[]", "MODELMILL_NOTIFICATION_NETWORKS: '\\[\\]' does not appear to be"),
+        ("DATABASE_URL", "mysql://me@db/mill", "MODELMILL_DATABASE_URL: must begin with sqlite:/// or"),
         ("TOOLCHAINS", "host", "MODELMILL_TOOLCHAINS is not valid JSON$"),
     ],
 )
