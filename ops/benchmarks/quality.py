@@ -23,6 +23,7 @@ import onnx
 from app.conversion.intake.preprocess_recognition import recognize
 from app.conversion.model import Stage
 from app.conversion.options import Options
+from app.conversion.service.quality.candidates import read_search
 from app.conversion.toolchains import graph
 from app.conversion.toolchains.base import OUTPUTS, REF_IMAGES, StageRequest
 from app.conversion.toolchains.host.toolchain import HostToolchain
@@ -120,7 +121,8 @@ def measure_model(
             continue
         print(_line(contender.name, conversion, judged), flush=True)
         figures: dict[str, Any] = {"model": name, "tool": contender.name, "took_s": conversion.took_s}
-        figures |= {"tensors_in_8_bits": _share_in_8_bits(conversion.report)}
+        search = read_search(dict(conversion.report))
+        figures["tensors_in_8_bits"] = search.taken.int8_share if search and search.taken else None
         rows.append({**figures, **vars(judged), "peak_bytes": conversion.peak_bytes})
     return rows
 
@@ -158,12 +160,6 @@ def _line(name: str, conversion: Conversion | None, judged: Judged) -> str:
     if conversion is not None:
         numbers += f" {conversion.took_s:7.1f} {conversion.peak_bytes / MIB:6.0f}"
     return f"{name:24} {numbers}"
-
-
-def _share_in_8_bits(report: Mapping[str, Any]) -> float | None:
-    """Returns the share of the quantized tensors that have 8 bits, 0..1, of what our search took; None without one."""
-    candidates = (report.get("search") or {}).get("candidates", [])
-    return next((float(one["int8_share"]) for one in candidates if one["is_taken"]), None)
 
 
 def _number(value: float | None, digits: int) -> str:
