@@ -251,6 +251,15 @@ def converting(*conversions: dict[str, str]) -> list[tuple[int, dict[str, Any]]]
     return [(200, task("SUCCEEDED", jobspec=CONVERTING, conversions=[one] if one else [])) for one in conversions]
 
 
+def of_conversion(status: str):
+    """What the service answers of a task whose result is converted. status: of the job."""
+    return {
+        "POST /api/v2/tasks": [(201, task())],
+        f"GET /api/v2/tasks/{ID}": converting({"job_id": JOB, "problem": ""}),
+        f"GET /jobs/{JOB}": [(200, job(status))],
+    }
+
+
 def test_what_the_task_asks_for_is_followed_to_the_file(monkeypatch, capsys, server, spec, tmp_path):
     artifacts = [
         {
@@ -280,11 +289,7 @@ def test_what_the_task_asks_for_is_followed_to_the_file(monkeypatch, capsys, ser
 
 
 def test_without_a_folder_it_is_said_how_to_fetch_the_result(monkeypatch, capsys, server, spec):
-    server.answers = {
-        "POST /api/v2/tasks": [(201, task())],
-        f"GET /api/v2/tasks/{ID}": converting({"job_id": JOB, "problem": ""}),
-        f"GET /jobs/{JOB}": [(200, job("COMPLETED"))],
-    }
+    server.answers = of_conversion("COMPLETED")
     assert typed(monkeypatch, "submit", spec, "--url", server.url) == Exit.OK
     assert f"`modelmill jobs download {JOB}`" in capsys.readouterr().out
 
@@ -294,21 +299,13 @@ def test_ctrl_c_leaves_the_conversion_and_says_where_to_see_it(monkeypatch, caps
         raise KeyboardInterrupt
 
     monkeypatch.setattr(task_follower, "time", SimpleNamespace(sleep=interrupt, monotonic=time.monotonic))
-    server.answers = {
-        "POST /api/v2/tasks": [(201, task())],
-        f"GET /api/v2/tasks/{ID}": converting({"job_id": JOB, "problem": ""}),
-        f"GET /jobs/{JOB}": [(200, job("BIE"))],
-    }
+    server.answers = of_conversion("BIE")
     assert typed(monkeypatch, "submit", spec, "--url", server.url) == Exit.CANCELLED
     assert f"The conversion goes on. See it with `modelmill train show {ID}`." in capsys.readouterr().err
 
 
 def test_a_folder_that_cannot_be_written_to_is_named(monkeypatch, capsys, server, spec, tmp_path):
-    server.answers = {
-        "POST /api/v2/tasks": [(201, task())],
-        f"GET /api/v2/tasks/{ID}": converting({"job_id": JOB, "problem": ""}),
-        f"GET /jobs/{JOB}": [(200, job("COMPLETED"))],
-    }
+    server.answers = of_conversion("COMPLETED")
     (tmp_path / "file").touch()
     place = tmp_path / "file" / "made"
     assert typed(monkeypatch, "submit", spec, "--out", place, "--url", server.url) == Exit.BAD_INPUT
