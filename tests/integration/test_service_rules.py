@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from datetime import timedelta
+from html import unescape
 from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from app.inference.prediction import Prediction
 from app.joint_inference import store as joint_store
+from app.joint_inference.metrics import JointCollector
 from app.joint_inference.model.resource import Service
 from app.joint_inference.model.tally import Sample, Source
 from app.joint_inference.service.alerts import ALERT, CLEAR
@@ -207,3 +211,37 @@ def test_what_cannot_be_changes_nothing(web: Within, service: Service, change: d
     place = f"{place_of(service)}/rules"
     assert web.request("PUT", place, json=change).status_code == 422
     assert web.get(place).json()["rules"] == []
+
+
+def test_what_is_wrong_beside_a_change_that_is_not_carried_out_is_shown_and_told(
+    env: Env, web: Within, service: Service
+) -> None:
+    target = env.container.notifications.targets.add(env.user, NewTarget(Kind.WEBHOOK, "https://example.org/stalled"))
+    body = {"kind": "mqtt", "address": "mqtt://127.0.0.1:9/door", "content": "rows"}
+    sink_id = web.post(f"{place_of(service)}/sinks", json=body).json()["sink_id"]
+    with env.container.database.write() as conn:
+        result_store.change_sink(conn, sink_id, tries=STUCK_TRIES, problem="refused")
+    env.fail("edge", log=())
+    stream = {"reason": "SourceUnavailable", "message": "yard: cam is not reached.", "is_partial": True}
+    detail = {"stream": stream, "sources": [{"name": "yard", "status": "no_signal", "since": "", "message": "gone"}]}
+    env.failing["edge"] = replace(env.failing["edge"], former_generation=7, detail=detail)
+    env.settle()
+    env.now += timedelta(minutes=6)
+    env.settle()
+    record = web.get(place_of(service)).json()
+    for message in (
+        record["resource"]["status"]["conditions"][-1]["message"],
+        text_of(web.get(f"/ui/services/default/{service.name}")),
+        unescape(web.get("/ui/services").text),
+    ):
+        for text in ("cannot change to", "yard: cam is not reached.", "The sink 'mqtt://127.0.0.1:9/door' accepts"):
+            assert text in message
+    assert web.get(f"/ui/services/default/{service.name}").text.count("no signal") == 1
+    newest = env.container.notifications.outbox.newest(env.user, target_id=target.target_id)
+    told = [json.loads(one.body) for one in newest]
+    assert [one["data"]["begun"] for one in told if one["type"] == "service.alert"] == [["sink", "source"]]
+    collector = JointCollector(env.container.database, env.container.nodes, now=lambda: env.now)
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(collector)
+    named = {"owner": env.user, "namespace": "default", "service": service.name, "node": "edge0", "source": "yard"}
+    assert registry.get_sample_value("modelmill_joint_source_signal", named) == 0

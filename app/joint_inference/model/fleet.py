@@ -95,35 +95,41 @@ def fleet_condition(conditions: Mapping[str, Condition]) -> Condition:
         return first  # none of it concerns a single node
     if not troubled:
         return Condition(ConditionType.RUNNING, Reason.SERVING, head)
-    causes = Counter((c.type, c.reason) for c in troubled.values()).most_common()
-    lines = [
-        _format_cause(reason, [(node, c) for node, c in troubled.items() if (c.type, c.reason) == (kind, reason)])
-        for (kind, reason), _ in causes[:CAUSES]
-    ]
-    message = "\n".join([head, *lines])
+    causes = defaultdict[tuple[ConditionType, str], dict[str, str]](dict)
+    for node, condition in troubled.items():
+        causes[condition.type, condition.reason][node] = condition.message
+        further = ((name, text) for name, text in condition.problems.items() if not condition.message.startswith(text))
+        for problem, trouble in further:
+            causes[condition.type, problem][node] = trouble
+    often = sorted(causes.items(), key=lambda cause: -len(cause[1]))
+    message = "\n".join([head, *(_format_cause(name, nodes) for (_, name), nodes in often[:CAUSES])])
+    problems = _collect_problems(troubled)
     if running:
         kinds = {c.reason for c in troubled.values()}
         is_over = running == count and kinds == {Reason.SOURCE_ENDED} and len(troubled) == count
         if is_over:
             return Condition(ConditionType.RUNNING, Reason.SOURCE_ENDED, message)
-        return Condition(ConditionType.RUNNING, Reason.DEGRADED, message, _collect_problems(troubled))
-    kind, reason = causes[0][0]
-    return Condition(kind, reason, message)
+        return Condition(ConditionType.RUNNING, Reason.DEGRADED, message, problems)
+    (kind, reason), _ = Counter((c.type, c.reason) for c in troubled.values()).most_common(1)[0]
+    problems.pop(ProblemKind.NODES.value, None)
+    return Condition(kind, reason, message, problems)
 
 
 def _collect_problems(troubled: Mapping[str, Condition]) -> dict[str, str]:
     """Returns the problems of the nodes, each once, with the number of its nodes."""
-    nodes = defaultdict[str, list[tuple[str, Condition]]](list)
+    nodes = defaultdict[str, dict[str, str]](dict)
     for node, condition in troubled.items():
-        for problem, message in (condition.problems or {ProblemKind.NODES.value: condition.message}).items():
-            nodes[problem].append((node, replace(condition, message=message)))
-    return {problem: _format_cause(problem, conditions) for problem, conditions in nodes.items()}
+        own = {} if condition.reason is Reason.DEGRADED else {ProblemKind.NODES.value: condition.message}
+        for problem, message in (own | dict(condition.problems)).items():
+            nodes[problem][node] = message
+    return {problem: _format_cause(problem, messages) for problem, messages in nodes.items()}
 
 
-def _format_cause(reason: str, nodes: Sequence[tuple[str, Condition]]) -> str:
-    """Writes a cause: `NodeOffline (3): cam1, cam2, cam3. The node 'cam1' is not connected…`"""
-    names = names_text([node for node, _ in nodes], NAMES)
-    return f"{reason} ({len(nodes)}): {names}. {nodes[0][1].message.partition(chr(10))[0]}"
+def _format_cause(reason: str, messages: Mapping[str, str]) -> str:
+    """Writes a cause, with the message of its first node: `NodeOffline (3): cam1, cam2, cam3. The node 'cam1' is not
+    connected…`"""
+    first = next(iter(messages.values())).partition("\n")[0]
+    return f"{reason} ({len(messages)}): {names_text(list(messages), NAMES)}. {first}"
 
 
 def sum_infos(infos: Iterable[Mapping[str, Any]]) -> JsonObject:

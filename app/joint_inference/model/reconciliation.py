@@ -15,7 +15,7 @@ from app.joint_inference.model.content import BigModel, OrderContent, resource_f
 from app.joint_inference.model.resource import PLURAL, Role, Service
 from app.joint_inference.model.state import ObservedWorker, condition_of, with_trouble
 from app.joint_inference.model.status import Condition, ConditionType, ProblemKind, Reason
-from app.nodes.model import Node, Operation, Order, WorkKey
+from app.nodes.model import Node, Operation, Order, WorkerState, WorkKey
 
 
 @dataclass(frozen=True)
@@ -87,9 +87,12 @@ def plan_service(service: Service, state: ObservedState) -> ServicePlan:
 def _observe(service: Service, role: Role, state: ObservedState) -> ObservedWorker:
     worker = service.specification.worker(role)
     node = state.edge_node if role is Role.EDGE else state.cloud_node
-    report = node.worker(key_of(service, role)) if node else None
+    report, former = node.worker(key_of(service, role)) if node else None, None
+    order_problem = node.report.order_problem if node is not None else ""
     if report is not None and report.generation != service.generation:
-        report = None  # it is about what was wanted before
+        is_ordered = state.edge_order is not None and state.edge_order.generation == service.generation
+        is_kept = role is Role.EDGE and is_ordered and order_problem and report.shown.state is WorkerState.RUNNING
+        report, former = None, report if is_kept else None  # it is about what was wanted before
     model = state.edge_model if role is Role.EDGE else state.cloud_model
     return ObservedWorker(
         role=role,
@@ -98,7 +101,8 @@ def _observe(service: Service, role: Role, state: ObservedState) -> ObservedWork
         is_online=node is not None and node.is_online(state.now),
         report=report,
         model=model,
-        order_problem=node.report.order_problem if node is not None else "",
+        former=former,
+        order_problem=order_problem,
         report_problem=node.report.report_problem if node is not None else "",
         delivery_problem=node.report.delivery_problem if node is not None else "",
     )
@@ -134,7 +138,7 @@ def find_kept_model(service: Service, order: Order | None) -> ModelCard | None:
 
 
 def _withdraw(service: Service, state: ObservedState, condition: Condition) -> Condition:
-    """The condition of a service that serves says which models are no longer there."""
+    """The condition says which models are no longer there."""
     lost = [service.specification.worker(role) for role in Role if role in state.withdrawn]
     lines = (
         f"The model {worker.model!r} of the {worker.role} worker is no longer there for you: it is not shared any "

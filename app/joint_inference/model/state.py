@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from app.inference.model_card import ModelCard, version_on
 from app.joint_inference.model.resource import Role, Service, Worker
 from app.joint_inference.model.sources import source_broadcasts
-from app.joint_inference.model.status import Condition, ConditionType, ProblemKind, Reason
+from app.joint_inference.model.status import Condition, ConditionType, ProblemKind, Reason, combine
 from app.joint_inference.model.stream import StreamEnd, stream_end
 from app.joint_inference.model.tally import Breaker
 from app.kit.text.json_values import JsonObject
@@ -35,6 +35,8 @@ class ObservedWorker:
     """For this generation of the service; None if there is none yet."""
     model: ModelCard | None
     """The model it should run."""
+    former: WorkerReport | None = None
+    """For the former generation, whose process goes on while its node cannot store the newest order."""
     order_problem: str = ""
     """Why its node could not store the newest order; empty if it could."""
     report_problem: str = ""
@@ -44,28 +46,31 @@ class ObservedWorker:
 
     @property
     def is_serving(self) -> bool:
-        return self.is_online and self.was_serving
+        return self.is_online and self.report is not None and self.report.state is WorkerState.RUNNING
 
     @property
-    def was_serving(self) -> bool:
-        return self.report is not None and self.report.state is WorkerState.RUNNING
+    def process(self) -> WorkerReport | None:
+        """The report of the process that ran when its node was last heard, perhaps as it was ordered before."""
+        if self.report is not None and (self.report.state is WorkerState.RUNNING or self.is_stalled):
+            return self.report
+        return self.former
 
     @property
     def is_active(self) -> bool:
-        return (self.is_serving and not self.is_blind) or (self.is_stalled and self.is_online)
+        return self.is_online and self.process is not None and not self.is_blind
 
     @property
     def counts_as_failed(self) -> bool:
-        return (self.has_failed and not self.is_stalled) or self.is_blind
+        return self.has_failed or self.is_blind
 
     @property
     def stream_end(self) -> StreamEnd | None:
-        return stream_end(self.report.detail) if self.report is not None and self.was_serving else None
+        return stream_end(self.process.detail) if self.process is not None else None
 
     @property
     def broadcast_trouble(self) -> str:
         """Which of its broadcasts are not sent, and why, a line each; empty: none."""
-        broadcasts = source_broadcasts(self.report.detail) if self.report is not None else ()
+        broadcasts = source_broadcasts(self.process.detail) if self.process is not None else ()
         return "\n".join(
             f"The source {one.source!r} is not broadcast: {one.problem.rstrip('.')}."
             for one in broadcasts
@@ -79,12 +84,14 @@ class ObservedWorker:
 
     @property
     def has_failed(self) -> bool:
-        return self.report is not None and self.report.state is WorkerState.FAILED
+        """It has failed, and no process goes on."""
+        return self.report is not None and self.report.state is WorkerState.FAILED and not self.is_stalled
 
     @property
     def is_stalled(self) -> bool:
         """It cannot be changed to what is ordered, and runs as before."""
-        return self.has_failed and self.report is not None and self.report.former_generation > 0
+        report = self.report
+        return report is not None and report.state is WorkerState.FAILED and report.former_generation > 0
 
     @property
     def is_behind(self) -> bool:
@@ -107,18 +114,12 @@ def running_model(report: WorkerReport | None) -> JsonObject | None:
 
 def condition_of(service: Service, workers: dict[Role, ObservedWorker]) -> Condition:
     edge, cloud = workers[Role.EDGE], workers[Role.CLOUD]
-    all_stalled = [worker for worker in (cloud, edge) if worker.is_stalled and worker.is_online]
-    stalled = min(all_stalled, key=lambda worker: worker.is_behind, default=None)
-    if stalled is not None and not stalled.is_behind:
-        return Condition(PENDING, Reason.ROLLOUT_STALLED, _explain_stall(service, stalled))
-    if stalled is not None:
-        is_served = edge.was_serving or edge.is_stalled
-        degraded = _degrade(ProblemKind.MODEL, _explain_stall(service, stalled))
-        return degraded if is_served else _explain_not_serving(edge) or degraded
-    if edge.was_serving:
-        return _make_serving(service, edge, cloud)
-    waiting = (_explain_not_serving(worker) for worker in (cloud, edge))
-    return next(condition for condition in waiting if condition is not None)
+    if edge.process is not None:
+        conditions = [_make_serving(service, edge, cloud)]
+    else:
+        conditions = [condition for worker in (cloud, edge) if (condition := _explain_not_serving(worker)) is not None]
+    stalls = (_explain_stall(service, worker) for worker in (cloud, edge) if worker.is_online)
+    return combine([*conditions, *(stall for stall in stalls if stall is not None)])
 
 
 def _explain_not_serving(worker: ObservedWorker) -> Condition | None:
@@ -130,9 +131,7 @@ def _explain_not_serving(worker: ObservedWorker) -> Condition | None:
         return Condition(PENDING, Reason.NODE_OFFLINE, message)
     if worker.is_restarting:
         return Condition(PENDING, Reason.RESTARTING, _explain_failure(worker))
-    if worker.report is None and worker.order_problem:
-        return Condition(PENDING, Reason.ROLLOUT_STALLED, _explain_not_stored(worker))
-    if worker.is_serving:
+    if worker.process is not None:
         return None
     starting = Reason.CLOUD_STARTING if worker.role is Role.CLOUD else Reason.EDGE_STARTING
     return Condition(PENDING, starting, f"The {worker.role} worker {worker.name!r} starts on {worker.node!r}.")
@@ -145,49 +144,38 @@ def _make_serving(service: Service, edge: ObservedWorker, cloud: ObservedWorker)
         message = f"The node {edge.node!r} of the edge worker is not connected: whether its worker runs is not known."
         return Condition(PENDING, Reason.NODE_OFFLINE, message)
     end = edge.stream_end
-    if end is not None and not end.is_partial:
-        return _explain_no_frames(edge, end)
-    condition = _make_asking(service, edge, cloud)
-    for problem, trouble in (
-        (ProblemKind.SOURCE, f"{end.message}\n{OTHERS_GO_ON}" if end is not None else ""),
+    is_partial = end is not None and end.is_partial
+    whole = _make_asking(service, edge, cloud) if end is None or is_partial else _explain_no_frames(edge, end)
+    troubles = (
+        (ProblemKind.SOURCE, f"{end.message}\n{OTHERS_GO_ON}" if end is not None and is_partial else ""),
         (ProblemKind.REPORTS, _explain_not_reported(edge)),
         (ProblemKind.BROADCAST, edge.broadcast_trouble),
-    ):
-        condition = with_trouble(condition, problem, trouble)
-    return condition
+    )
+    return combine([whole, *(Condition.degraded(problem, trouble) for problem, trouble in troubles if trouble)])
 
 
 def with_trouble(condition: Condition, problem: ProblemKind, trouble: str) -> Condition:
-    """Returns the condition of a service that serves but for this, in addition to its other problems.
+    """Returns the condition of a service in addition to what else is wrong with it.
 
     Args:
         problem: what does not work.
         trouble: for its user; empty: there is none.
     """
-    if not trouble or condition.type is not RUNNING or condition.reason not in (Reason.SERVING, Reason.DEGRADED):
-        return condition
-    if condition.reason == Reason.SERVING:
-        return _degrade(problem, trouble)
-    problems = {**condition.problems, problem.value: trouble}
-    return replace(condition, message=f"{condition.message}\n{trouble}", problems=problems)
-
-
-def _degrade(problem: ProblemKind, trouble: str) -> Condition:
-    return Condition(RUNNING, Reason.DEGRADED, trouble, {problem.value: trouble})
+    return combine([condition, Condition.degraded(problem, trouble)]) if trouble else condition
 
 
 def _make_asking(service: Service, edge: ObservedWorker, cloud: ObservedWorker) -> Condition:
     """Returns the condition while frames arrive or are sent: how well the big model is reached."""
     if cloud.is_online and (cloud.has_failed or cloud.is_restarting):
-        return _degrade(ProblemKind.CLOUD, f"{_explain_failure(cloud)}\n{KEEPS}")
+        return Condition.degraded(ProblemKind.CLOUD, f"{_explain_failure(cloud)}\n{KEEPS}")
     away = "" if cloud.is_online else f"The node {cloud.node!r} of the big model is not connected."
     if service.reported.get("breaker", Breaker.CLOSED) != Breaker.CLOSED:
         last = str(service.reported.get("lastError", "")).rstrip(".")
         why = f"The big model does not answer the edge worker{': ' + last if last else ''}. {away}".strip()
-        return _degrade(ProblemKind.CLOUD, f"{why} {KEEPS}")
+        return Condition.degraded(ProblemKind.CLOUD, f"{why} {KEEPS}")
     if away:
         return Condition(RUNNING, Reason.NODE_OFFLINE, f"{away} The edge worker may still reach it.")
-    if not cloud.is_serving:
+    if cloud.process is None:
         return Condition(RUNNING, Reason.CLOUD_STARTING, f"The cloud worker {cloud.name!r} starts on {cloud.node!r}.")
     return Condition(RUNNING, Reason.SERVING, f"{edge.name!r} asks {cloud.name!r} for the hard samples.")
 
@@ -199,21 +187,29 @@ def _explain_no_frames(edge: ObservedWorker, end: StreamEnd) -> Condition:
     return Condition(RUNNING, end.reason, f"{end.message} {answers}")
 
 
-def _explain_stall(service: Service, worker: ObservedWorker) -> str:
-    """Both versions are in the first line, since the message of a service on many nodes shows no other; with their
+def _explain_stall(service: Service, worker: ObservedWorker) -> Condition | None:
+    """Returns why a worker cannot be changed to what is ordered; None if it can.
+
+    Both versions are in the first line, since the message of a service on many nodes shows no other; with their
     generations, unless these are the same."""
     report = worker.report
-    assert report is not None
+    if report is None and worker.order_problem:
+        return Condition(PENDING, Reason.ROLLOUT_STALLED, _explain_not_stored(worker))
+    if report is None or not worker.is_stalled:
+        return None
     change = _format_version(worker.model.name, worker.model.sha256) if worker.model else "another model"
     what = _format_version(report.detail.get("model"), report.detail.get("sha256")) or "what ran before"
     if not worker.is_behind:
         change = f"generation {service.generation}, {change}"
         what = f"generation {report.former_generation}, {what}"
-    return (
+    message = (
         f"The {worker.role} worker {worker.name!r} on {worker.node!r} cannot change to {change}, "
         f"and goes on with {what}: {report.message or report.reason}\n"
         "The change is tried again and again."
     )
+    if worker.is_behind:
+        return Condition.degraded(ProblemKind.MODEL, message)
+    return Condition(PENDING, Reason.ROLLOUT_STALLED, message)
 
 
 def change_of_model(worker: Worker, before: Mapping[str, Any], card: ModelCard) -> str:

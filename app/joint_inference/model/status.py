@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -60,8 +60,11 @@ class Reason(StrEnum):
     TERMINATING = "Terminating"
 
 
+_UNDER_WAY = (Reason.SERVING, Reason.CLOUD_STARTING, Reason.EDGE_STARTING)
+
+
 class ProblemKind(StrEnum):
-    """What does not work of a service that runs. Its user is alerted of each."""
+    """What does not work of a service. Its user is alerted of each."""
 
     CLOUD = "cloud"
     """Its worker has failed, or the edge worker asks it in vain."""
@@ -83,7 +86,32 @@ class Condition:
     reason: str
     message: str = ""
     problems: Mapping[str, str] = field(default_factory=dict)
-    """What does not work while it is degraded: sentences for its user, by ProblemKind."""
+    """What does not work, beside a reason other than Degraded: sentences for its user, by ProblemKind."""
+
+    @staticmethod
+    def degraded(problem: ProblemKind, trouble: str) -> Condition:
+        return Condition(ConditionType.RUNNING, Reason.DEGRADED, trouble, {problem.value: trouble})
+
+    @property
+    def gravity(self) -> tuple[int, bool, bool]:
+        """Sorts conditions, the gravest first."""
+        types = (ConditionType.FAILED, ConditionType.PENDING, ConditionType.RUNNING)
+        return types.index(self.type), self.reason != Reason.DEGRADED, self.reason in _UNDER_WAY
+
+
+def combine(conditions: Iterable[Condition]) -> Condition:
+    """Returns the gravest condition with the messages and problems of all others that are more than under way.
+
+    Args:
+        conditions: at least one.
+    """
+    first, *others = sorted(conditions, key=lambda condition: condition.gravity)
+    told = [first, *(condition for condition in others if condition.reason not in _UNDER_WAY)]
+    problems = dict[str, str]()
+    for condition in told:
+        for problem, trouble in condition.problems.items():
+            problems[problem] = f"{problems[problem]}\n{trouble}" if problem in problems else trouble
+    return replace(first, message="\n".join(condition.message for condition in told), problems=problems)
 
 
 def conditions_after(

@@ -26,13 +26,12 @@ def note_trouble(conn: Connection, service: Service, condition: Condition, now: 
 
     Args:
         service: locked.
-        condition: its new one; unless it runs, it is told by that, and its problems stay as they were.
+        condition: its new one; unless it runs, no problem is over.
     """
-    if condition.type is not ConditionType.RUNNING:
-        return
     at, before = to_text(now), store.problems_of(conn, service.uid)
-    after = {name: before.get(name) or LastingProblem(at) for name in condition.problems}
-    begun = sorted(name for name, one in after.items() if not one.is_told and _is_long(one, now))
+    known = before if condition.type is not ConditionType.RUNNING else {}
+    after = {name: before.get(name) or LastingProblem(at) for name in (*known, *condition.problems)}
+    begun = sorted(name for name in condition.problems if not after[name].is_told and _is_long(after[name], now))
     after |= {name: replace(after[name], is_told=True) for name in begun}
     over = sorted(name for name, one in before.items() if one.is_told and name not in after)
     told = sorted(name for name, one in after.items() if one.is_told)

@@ -107,7 +107,8 @@ class Env:
         failed = self.failing.get(order.key.part)
         facts: dict[str, Any] = {"state": WorkerState.RUNNING, "pid": 4711, "address": "127.0.0.1:5000"}
         if failed is not None:
-            facts = {f: getattr(failed, f) for f in ("state", "restarts", "exit_code", "reason", "message", "log")}
+            names = ("state", "restarts", "exit_code", "reason", "message", "log", "detail", "former_generation")
+            facts = {name: getattr(failed, name) for name in names}
         return WorkerReport(
             key=order.key,
             namespace=order.namespace,

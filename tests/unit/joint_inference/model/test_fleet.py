@@ -73,6 +73,20 @@ def test_the_problems_of_nodes_are_told_each_with_its_nodes() -> None:
     assert fleet_condition({"a": OFFLINE}).problems == {}
 
 
+def test_what_else_is_wrong_with_a_node_is_told_beside_the_gravest() -> None:
+    stalled = Condition(ConditionType.PENDING, Reason.ROLLOUT_STALLED, "stalled\nno frames", {"source": "no frames"})
+    both = Condition(
+        ConditionType.RUNNING, Reason.DEGRADED, "no answer\nfull", {"cloud": "no answer", "reports": "full"}
+    )
+    lines = ["RolloutStalled (1): a. stalled", "source (1): a. no frames"]
+    alone = fleet_condition({"a": stalled})
+    assert (alone.type, alone.reason, dict(alone.problems)) == (stalled.type, stalled.reason, {"source": lines[1]})
+    assert alone.message.split("\n") == ["0 of 1 edge nodes run.", *lines]
+    degraded = fleet_condition({"a": stalled, "b": both})
+    assert degraded.message.split("\n")[1:] == [*lines, "Degraded (1): b. no answer", "reports (1): b. full"]
+    assert list(degraded.problems) == ["nodes", "source", "cloud", "reports"]
+
+
 def test_while_none_runs_it_is_what_most_are() -> None:
     condition = fleet_condition({"a": OFFLINE, "b": BLIND, "c": OFFLINE})
     assert (condition.type, condition.reason) == (ConditionType.PENDING, Reason.NODE_OFFLINE)

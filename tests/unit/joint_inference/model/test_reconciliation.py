@@ -235,6 +235,94 @@ def test_a_worker_that_goes_on_with_its_former_order_is_shown_as_running_with_th
             assert (shown.state, shown.reason, shown.message) == (state, "FileMissing", "404")
 
 
+NO_SIGNAL = {"stream": {"reason": "SourceUnavailable", "message": "cam cannot be opened: refused."}}
+YARD_LOST = {
+    "stream": {"reason": "SourceUnavailable", "message": "yard: cam cannot be opened: refused.", "is_partial": True}
+}
+NOT_BROADCAST = {"broadcasts": [{"source": "door", "is_sending": False, "problem": "refused"}]}
+FULL = "its disk is full"
+
+
+def stalled(role: Role, former_generation: int = 1, **detail: Any) -> WorkerReport:
+    fields = {"reason": "FileMissing", "message": "404", "former_generation": former_generation, "detail": detail}
+    return worker(role, WorkerState.FAILED, **fields)
+
+
+def full_node(name: str, *workers: WorkerReport, **problems: str) -> Node:
+    return replace(node(name), report=NodeReport(workers=workers, report_problem=FULL, **problems))
+
+
+@pytest.mark.parametrize("former_generation", [1, 2])
+def test_a_worker_that_cannot_be_changed_hides_no_other_problem(former_generation: int) -> None:
+    cloud = node("cloud0", worker(Role.CLOUD))
+    edge = full_node("edge0", stalled(Role.EDGE, former_generation, **YARD_LOST, **NOT_BROADCAST))
+    condition = planned(edge, cloud, edge_order=edge_order(), withdrawn=frozenset({Role.CLOUD})).condition
+    is_behind = former_generation == 2
+    assert (condition.type, condition.reason) == (
+        (ConditionType.RUNNING, Reason.DEGRADED) if is_behind else (ConditionType.PENDING, Reason.ROLLOUT_STALLED)
+    )
+    texts = [
+        "yard: cam cannot be opened",
+        "cannot store what its workers report: its disk is full",
+        "'door' is not broadcast",
+    ]
+    texts.insert(3 if is_behind else 0, "cannot change to")
+    places = [condition.message.find(text) for text in [*texts, "The model 'large' of the cloud worker is no longer"]]
+    assert -1 not in places and places == sorted(places), "the gravest first"
+    assert list(condition.problems) == ["source", "reports", "broadcast", "model"]
+    assert ("cannot change" in condition.problems["model"]) is is_behind and "no longer" in condition.problems["model"]
+    chinese = filters(CHINESE)["written"](condition.message)
+    assert not re.findall("<span[^>]*>(?!404|yard: )", chinese)
+
+
+def test_a_camera_without_signal_is_graver_than_a_change_that_is_not_carried_out() -> None:
+    blind, cloud = node("edge0", stalled(Role.EDGE, **NO_SIGNAL)), node("cloud0", stalled(Role.CLOUD))
+    plan = planned(blind, cloud)
+    assert (plan.condition.type, plan.condition.reason) == (ConditionType.FAILED, Reason.SOURCE_UNAVAILABLE)
+    assert plan.condition.message.startswith("cam cannot be opened: refused.")
+    for role in Role:
+        assert f"The {role} worker" in plan.condition.message
+    assert (plan.active, plan.failed) == (1, 1)
+
+
+def test_a_big_model_that_does_not_answer_is_told_beside_a_change_that_is_not_carried_out() -> None:
+    service = replace(SERVICE, reported={"breaker": "open", "lastError": "no route to host"})
+    condition = planned(node("edge0", stalled(Role.EDGE)), node("cloud0", worker(Role.CLOUD)), service).condition
+    assert condition.reason == Reason.ROLLOUT_STALLED and list(condition.problems) == ["cloud"]
+    assert "no route to host" in condition.message
+    away = planned(node("edge0", stalled(Role.EDGE)), node("cloud0", worker(Role.CLOUD), is_online=False)).condition
+    assert away.reason == Reason.ROLLOUT_STALLED and "The node 'cloud0' of the big model" in away.message
+
+
+def test_of_a_node_that_is_silent_no_stall_is_told() -> None:
+    away = node("edge0", stalled(Role.EDGE, **NO_SIGNAL), is_online=False)
+    condition = planned(away, node("cloud0", worker(Role.CLOUD))).condition
+    assert (condition.type, condition.reason) == (ConditionType.PENDING, Reason.NODE_OFFLINE)
+    assert "404" not in condition.message and "cam" not in condition.message
+
+
+@pytest.mark.parametrize("generation", [1, 2])
+def test_an_order_that_a_node_cannot_store_hides_nothing_of_the_worker_that_goes_on(generation: int) -> None:
+    going_on = worker(Role.EDGE, generation=1, detail=YARD_LOST)
+    edge, cloud = full_node("edge0", going_on, order_problem=FULL), node("cloud0", worker(Role.CLOUD))
+    plan = planned(edge, cloud, edge_order=edge_order(generation))
+    assert (plan.condition.type, plan.condition.reason) == (ConditionType.PENDING, Reason.ROLLOUT_STALLED)
+    assert plan.condition.message.startswith("The node 'edge0' cannot store what the edge worker 'little' is to run")
+    is_told = generation == 2
+    assert list(plan.condition.problems) == (["source", "reports"] if is_told else []), "it waits for its own order"
+    assert plan.active == (2 if is_told else 1)
+
+
+def test_the_workers_that_do_not_serve_are_all_told_the_gravest_first() -> None:
+    dead, away = worker(Role.EDGE, WorkerState.FAILED, exit_code=3), node("cloud0", is_online=False)
+    condition = planned(node("edge0", dead), away).condition
+    assert (condition.type, condition.reason) == (ConditionType.FAILED, Reason.WORKER_FAILED)
+    assert [line.split(" on ")[0].split(" is ")[0] for line in condition.message.splitlines()] == [
+        "The edge worker 'little'",
+        "The node 'cloud0' of the cloud worker",
+    ]
+
+
 def test_a_version_that_cannot_be_fetched_hides_no_worker_that_does_not_run() -> None:
     behind = worker(Role.CLOUD, WorkerState.FAILED, reason="FileMissing", former_generation=2)
     dead = worker(Role.EDGE, WorkerState.FAILED, exit_code=3)
