@@ -113,6 +113,6 @@ def operations(kind: str, one: str, parameters: Mapping[str, OpenApiSchema], pro
 
 def rows(page: ResultPage) -> schemas.RowsAnswer:
     return schemas.RowsAnswer(
-        rows=[schemas.RowAnswer(n_loop=one.n_loop, at=one.at, row=dict(one.row)) for one in page.records],
+        rows=[schemas.RowAnswer(**vars(one)) for one in page.records],
         next_cursor=page.cursor,
     )

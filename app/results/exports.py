@@ -78,7 +78,7 @@ def csv_lines(records: Iterable[FrameRecord]) -> Iterator[str]:
 
 def jsonl_lines(records: Iterable[FrameRecord]) -> Iterator[str]:
     for record in records:
-        yield json.dumps({"n_loop": record.n_loop, "at": record.at, "row": dict(record.row)}) + "\n"
+        yield json.dumps(vars(record)) + "\n"
 
 
 def parquet_pieces(records: Iterable[FrameRecord]) -> Iterator[bytes]:

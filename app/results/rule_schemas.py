@@ -143,6 +143,8 @@ class RuleEventAnswer(BaseModel):
     """Number of the frame."""
     at: str
     """When it was answered, by the node's clock."""
+    stored_at: str
+    """When the web server stored it, by its own clock, which counts for how long it is kept."""
     objects: Annotated[list[JsonObject], DescribedType(list[EventObject])]
     text: str
     """What was seen, in a line."""

@@ -51,6 +51,8 @@ class RowAnswer(BaseModel):
     """Number of the frame."""
     at: str
     """When it was answered, by the node's clock."""
+    stored_at: str
+    """When the web server stored it, by its own clock, which counts for how long it is kept."""
     row: Annotated[JsonObject, DescribedType(Row)]
 
 

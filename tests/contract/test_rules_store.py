@@ -10,7 +10,7 @@ from app.bootstrap.accounts import MIGRATIONS
 from app.kit.sql import Database, migrations
 from app.results import store
 from app.results.model.event import Crossings, RuleCounts, RuleEvent
-from app.results.model.frame_result import FrameRecord
+from app.results.model.frame_result import FrameRecord, ResultFilter
 from app.results.model.rule import RULE_SET, Direction, Rule, RuleSet
 from app.results.model.rule_evaluation import EvaluationState, RuleState
 from app.results.model.track import TrackingState
@@ -50,8 +50,9 @@ def test_events_and_the_objects_that_crossed_are_counted(database: Database) -> 
         for rule in ("line", "line", "area"):
             store.add_rule_event(conn, "a", RuleEvent(rule, 1, AT, []), AT)
         crossings = [Crossings("line", 1, AT, 2, 1), Crossings("line", 2, AT, 1, 0), Crossings("quiet", 2, LATER, 0, 4)]
-        store.add_crossings(conn, "a", crossings)
-        store.add_crossings(conn, "b", [Crossings("line", 1, AT, 7, 7)])
+        store.add_crossings(conn, "a", crossings[:2], AT)
+        store.add_crossings(conn, "a", crossings[2:], LATER)
+        store.add_crossings(conn, "b", [Crossings("line", 1, AT, 7, 7)], AT)
         counts = store.count_by_rule(conn, "a", RuleEventFilter())
         assert counts == {
             "line": RuleCounts(2, left=3, right=1),
@@ -64,7 +65,7 @@ def test_events_and_the_objects_that_crossed_are_counted(database: Database) -> 
         assert store.count_by_rule(conn, "a", RuleEventFilter(rule="line", since=LATER)) == {}
         store.forget_rows_before(conn, LATER)
         assert store.count_by_rule(conn, "a", RuleEventFilter())["line"] == RuleCounts(2)
-        store.add_rows(conn, "a", [FrameRecord(n, LATER, {}) for n in (2, 3)])
+        store.add_rows(conn, "a", [FrameRecord(n, LATER, {}) for n in (2, 3)], LATER)
         store.trim_rows(conn, "a", 1)
         assert "quiet" not in store.count_by_rule(conn, "a", RuleEventFilter())
         store.forget_producers(conn, ["b"])
@@ -81,6 +82,21 @@ def test_crossings_in_events_of_before_the_migration_are_counted(empty: Database
     with empty.read() as conn:
         counts = store.count_by_rule(conn, "a", RuleEventFilter())
     assert counts == {"line": RuleCounts(1, left=2, right=1), "area": RuleCounts(1)}
+
+
+def test_rows_of_before_the_migration_are_kept_by_their_own_time_unless_that_is_to_come(empty: Database) -> None:
+    migrations.move(empty, MIGRATIONS, "0044")
+    former = sa.table("result_rows", *map(sa.column, ("uid", "n_loop", "at", "labels", "row")))
+    times = (AT, "2999-01-01T00:00:00.000Z")
+    with empty.write() as conn:
+        for n_loop, at in enumerate(times, 1):
+            conn.execute(sa.insert(former).values(uid="a", n_loop=n_loop, at=at, labels="", row="{}"))
+    migrations.upgrade(empty, MIGRATIONS)
+    with empty.read() as conn:
+        rows = store.rows_of(conn, "a", ResultFilter(), limit=9)
+    assert [one.at for one in rows] == list(times)
+    assert rows[0].stored_at == AT and AT < rows[1].stored_at < times[1]
+    migrations.move(empty, MIGRATIONS, "0044")
 
 
 def test_rules_of_video_jobs_keep_their_state_over_the_migration_and_back(empty: Database) -> None:

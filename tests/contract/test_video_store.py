@@ -224,6 +224,7 @@ def row(n_loop: int, *labels: str, hour: int = 8) -> FrameRecord:
 
 
 UID = "GLOBAL_ID_1.SUB_ID_1"
+STORED, LATER = "2026-11-22T10:00:00.000Z", "2026-11-22T11:00:00.000Z"
 
 
 def numbers_of(database: Database, chosen: ResultFilter | None = None, **more: object) -> list[int]:
@@ -234,9 +235,9 @@ def numbers_of(database: Database, chosen: ResultFilter | None = None, **more: o
 
 def test_rows_are_kept_once_and_found_by_frame_time_and_class(database: Database) -> None:
     with database.write() as conn:
-        results.add_rows(conn, UID, [row(1, "person", hour=7), row(2, "car"), row(3, "person", "car", hour=9)])
-        results.add_rows(conn, UID, [row(3), row(4, "personnel", hour=9)])
-        results.add_rows(conn, "GLOBAL_ID_2.SUB_ID_1", [row(1, "person")])
+        results.add_rows(conn, UID, [row(1, "person", hour=7), row(2, "car"), row(3, "person", "car", hour=9)], STORED)
+        results.add_rows(conn, UID, [row(3), row(4, "personnel", hour=9)], LATER)
+        results.add_rows(conn, "GLOBAL_ID_2.SUB_ID_1", [row(1, "person")], STORED)
     assert numbers_of(database) == [1, 2, 3, 4]
     assert numbers_of(database, newest_first=True, before=4, limit=2) == [3, 2]
     assert numbers_of(database, after=2) == [3, 4]
@@ -245,13 +246,14 @@ def test_rows_are_kept_once_and_found_by_frame_time_and_class(database: Database
     assert numbers_of(database, ResultFilter(since="2026-11-22T08:00:00.000Z", until="2026-11-22T09:00:00.000Z")) == [2]
     with database.read() as conn:
         kept = results.rows_of(conn, UID, ResultFilter(), after=2, limit=1)[0]
-    assert kept == row(3, "person", "car", hour=9), "the first one that came stays"
+    assert kept == replace(row(3, "person", "car", hour=9), stored_at=STORED), "the first one that came stays"
 
 
 def test_old_rows_go_and_a_job_keeps_its_newest(database: Database) -> None:
     with database.write() as conn:
-        results.add_rows(conn, UID, [row(n, hour=n) for n in range(1, 9)])
-        assert results.forget_rows_before(conn, "2026-11-22T03:00:00.000Z") == 2
+        results.add_rows(conn, UID, [row(1), row(2, hour=23)], STORED)
+        results.add_rows(conn, UID, [row(n, hour=1) for n in range(3, 9)], LATER)
+        assert results.forget_rows_before(conn, LATER) == 2, "by the web's clock, not by those of nodes"
         assert results.trim_rows(conn, UID, 4) == 2
         assert results.trim_rows(conn, UID, 4) == 0
     assert numbers_of(database) == [5, 6, 7, 8]
@@ -259,6 +261,6 @@ def test_old_rows_go_and_a_job_keeps_its_newest(database: Database) -> None:
 
 def test_a_forgotten_job_takes_its_rows_along(database: Database) -> None:
     with database.write() as conn:
-        results.add_rows(conn, UID, [row(1)])
+        results.add_rows(conn, UID, [row(1)], STORED)
         store.forget(conn, [UID])
     assert numbers_of(database) == []

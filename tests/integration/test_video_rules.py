@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -166,6 +166,30 @@ def test_old_events_go_with_their_pictures_and_all_go_with_their_job(
     with container.database.read() as conn:
         for table in ("result_rules", "result_rule_states", "result_events"):
             assert conn.exec_driver_sql(f"SELECT count(*) FROM {table}").scalar() == 0
+
+
+@pytest.mark.parametrize("year", [1970, 2099])
+def test_what_is_of_a_wrong_clock_is_kept_as_long_as_the_rest_and_shown_with_when_it_was_stored(
+    web: Within, env: Env, container: Container, year: int
+) -> None:
+    made, wrong = env.running(), datetime(year, 1, 2, tzinfo=UTC).timestamp()
+    line = Zone("line", ((0.5, 0.0), (0.5, 1.0)))
+    env.rules.put(env.producer(made.uid), RuleSet((line,), (Rule("cross", zone="line", cooldown_s=0),)))
+    place, stored = f"/api/v2/video/jobs/{made.uid}", env.now
+    take(env, made.uid, *({**row(env, n, 440 + 40 * n), "at": wrong + n} for n in (1, 2)))
+    take(env, made.uid, row(env, 3, 560))
+    for at, rows, events in ((env.now, 3, 1), (stored + timedelta(days=30, seconds=30), 1, 0)):
+        container.results.rows.forget_old(at)
+        env.rules.forget_old(at)
+        answered, told = (web.get(f"{place}/{what}").json() for what in ("rows", "rule-events"))
+        assert (len(answered["rows"]), len(told["events"])) == (rows, events)
+        assert told["crossings"] == ({"cross": {"left": 1, "right": 0}} if events else {})
+        for one in [*answered["rows"], *told["events"]][: rows - 1]:
+            assert (one["at"][:10], one["stored_at"]) == (f"{year}-01-02", to_text(stored))
+        for page in ("results", "rules", ""):
+            text = " ".join(web.get(f"/ui/video/{made.uid}/{page}".rstrip("/")).text.split())
+            shown = (rows - 1) if page == "results" else events
+            assert text.count(f"stored {stored:%Y-%m-%d %H:%M}") == shown, page
 
 
 def test_a_job_that_has_too_many_keeps_the_newest(env: Env, job: VideoJob) -> None:

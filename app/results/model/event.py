@@ -9,6 +9,7 @@ from typing import Any, NotRequired
 
 from typing_extensions import TypedDict
 
+from app.results.model.frame_result import are_apart
 from app.results.model.rule import Direction
 
 
@@ -45,6 +46,12 @@ class RuleEvent:
     """The node of the fleet that answered the frame; empty: the producer has one."""
     source: str = ""
     """Where the frame came from; empty: the producer has one source."""
+    stored_at: str = ""
+    """By the web's clock; empty until it is stored."""
+
+    @property
+    def was_stored_apart(self) -> bool:
+        return are_apart(self.at, self.stored_at)
 
     @property
     def text(self) -> str:

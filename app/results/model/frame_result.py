@@ -9,7 +9,7 @@ from typing import Any, TypeGuard
 
 from typing_extensions import TypedDict
 
-from app.kit.clock import to_text
+from app.kit.clock import from_text, to_text
 from app.kit.text.json_values import JsonObject
 
 
@@ -55,6 +55,7 @@ class Row(TypedDict, total=False):
 
 FACTS = frozenset(Row.__annotations__)
 """Keys of a row other than its counts."""
+APART_S = 60.0
 MOST_SECONDS = 2.0e11
 """Seconds since 1970; later times have no date."""
 MOST_CHARACTERS = 63
@@ -112,6 +113,12 @@ class FrameRecord:
     """By the node's clock, ISO 8601 in UTC."""
     row: Mapping[str, Any]
     """As its node reported it."""
+    stored_at: str = ""
+    """By the web's clock; empty: it is not stored, or that is not known."""
+
+    @property
+    def was_stored_apart(self) -> bool:
+        return are_apart(self.at, self.stored_at)
 
     @property
     def counts(self) -> dict[str, float]:
@@ -177,6 +184,15 @@ def moment_of(row: Mapping[str, Any], now: datetime) -> str:
     if is_number(at) and 0 <= at < MOST_SECONDS:
         return to_text(datetime.fromtimestamp(at, UTC))
     return to_text(now)
+
+
+def are_apart(at: str, stored_at: str) -> bool:
+    """Whether what a node dates was not stored then: its clock is wrong, or the node has kept it for a time.
+
+    Args:
+        stored_at: empty: that is not known.
+    """
+    return bool(stored_at) and abs((from_text(stored_at) - from_text(at)).total_seconds()) >= APART_S
 
 
 def objects_in(row: Mapping[str, Any]) -> Iterator[DetectedObject]:

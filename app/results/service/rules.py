@@ -129,17 +129,17 @@ class Rules:
         if not records:
             return TakenRows([], 0)
         rule_set = store.get_rules(conn, producer.uid) or RuleSet()
-        events, stored = list[RuleEvent](), list[FrameRecord]()
+        events, stored, at = list[RuleEvent](), list[FrameRecord](), to_text(now)
         state_of = partial(store.rule_state_of, conn, producer.uid)
         evaluations = evaluate_origins(rule_set, state_of, records, size=size, by_pts=producer.by_pts)
         for origin, evaluation in evaluations.items():
             store.put_rule_state(conn, producer.uid, origin, evaluation.state)
             events += evaluation.events
             stored += evaluation.records
-            store.add_crossings(conn, producer.uid, evaluation.crossings)
-        store.add_rows(conn, producer.uid, stored)
+            store.add_crossings(conn, producer.uid, evaluation.crossings, at)
+        store.add_rows(conn, producer.uid, stored, at)
         for event in sorted(events, key=lambda event: event.n_loop):
-            _publish(conn, producer, store.add_rule_event(conn, producer.uid, event, to_text(now)))
+            _publish(conn, producer, store.add_rule_event(conn, producer.uid, event, at))
         return TakenRows(sorted(stored, key=lambda record: record.n_loop), len(events))
 
     def events(
@@ -203,8 +203,8 @@ class Rules:
             self.announce[kind](uid)
 
     def forget_old(self, now: datetime) -> int:
-        """Deletes events that are older than rows are kept, or too many for a producer, with their pictures and clips.
-        Returns the number."""
+        """Deletes events that were stored longer ago than rows are kept, or too many for a producer, with their
+        pictures and clips. Returns the number."""
         at, count = to_text(now - timedelta(days=self.keep_days)), 0
         while True:
             with self.database.write() as conn:

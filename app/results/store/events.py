@@ -48,7 +48,7 @@ def add_rule_event(conn: Connection, uid: str, event: RuleEvent, stored_at: str)
         "source": event.source,
     }
     insert = sa.insert(rule_events).values(**values).returning(rule_events.c.event_id)
-    return replace(event, event_id=int(conn.execute(insert).scalar_one()))
+    return replace(event, event_id=int(conn.execute(insert).scalar_one()), stored_at=stored_at)
 
 
 def rule_events_of(
@@ -74,9 +74,16 @@ def rule_events_of(
     return [_event_of(row) for row in conn.execute(query)]
 
 
-def add_crossings(conn: Connection, uid: str, crossed: Collection[Crossings]) -> None:
+def add_crossings(conn: Connection, uid: str, crossed: Collection[Crossings], stored_at: str) -> None:
+    """Store what crossed lines.
+
+    Args:
+        uid: of the producer.
+        crossed: each once.
+        stored_at: by the web's clock, text in ISO 8601.
+    """
     if crossed:
-        conn.execute(sa.insert(crossings), [{"uid": uid, **vars(one)} for one in crossed])
+        conn.execute(sa.insert(crossings), [{"uid": uid, "stored_at": stored_at, **vars(one)} for one in crossed])
 
 
 def count_by_rule(conn: Connection, uid: str, chosen: RuleEventFilter) -> dict[str, RuleCounts]:
@@ -124,8 +131,8 @@ def note_picture(conn: Connection, event_ids: Collection[int], at: str) -> None:
 
 
 def forget_rule_events_before(conn: Connection, at: str, *, limit: int) -> list[tuple[str, int]]:
-    """Of all producers, at most so many. Returns uid and event_id of each."""
-    oldest = sa.select(rule_events.c.event_id).where(rule_events.c.at < at).limit(limit)
+    """Of all producers, at most so many, by when they were stored. Returns uid and event_id of each."""
+    oldest = sa.select(rule_events.c.event_id).where(rule_events.c.stored_at < at).limit(limit)
     return _forget(conn, rule_events.c.event_id.in_(oldest))
 
 
@@ -144,7 +151,7 @@ def _forget(conn: Connection, condition: sa.ColumnElement[bool]) -> list[tuple[s
 
 
 def _event_of(row: Row[Any]) -> RuleEvent:
-    origin = {"node": row.node, "source": row.source}
+    origin = {"node": row.node, "source": row.source, "stored_at": row.stored_at}
     return RuleEvent(
         row.rule, row.n_loop, row.at, json.loads(row.objects), row.zone, row.event_id, row.picture_at, **origin
     )

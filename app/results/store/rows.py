@@ -16,8 +16,14 @@ SEPARATOR = "\n"
 """Between the classes of a row, and at both ends: no name of a class has it."""
 
 
-def add_rows(conn: Connection, uid: str, records: Sequence[FrameRecord]) -> None:
-    """One that is there already stays as it is."""
+def add_rows(conn: Connection, uid: str, records: Sequence[FrameRecord], stored_at: str) -> None:
+    """One that is there already stays as it is.
+
+    Args:
+        uid: of the producer.
+        records: oldest first.
+        stored_at: by the web's clock, text in ISO 8601.
+    """
     if not records:
         return
     values = [
@@ -27,6 +33,7 @@ def add_rows(conn: Connection, uid: str, records: Sequence[FrameRecord]) -> None
             "at": one.at,
             "labels": _join(labels_in(one.row)),
             "row": json.dumps(one.row),
+            "stored_at": stored_at,
         }
         for one in records
     ]
@@ -58,8 +65,8 @@ def rows_of(
     if before is not None:
         conditions.append(c.n_loop < before)
     order = c.n_loop.desc() if newest_first else c.n_loop
-    query = sa.select(c.n_loop, c.at, c.row).where(*conditions).order_by(order).limit(limit)
-    return [FrameRecord(row.n_loop, row.at, json.loads(row.row)) for row in conn.execute(query)]
+    query = sa.select(c.n_loop, c.at, c.row, c.stored_at).where(*conditions).order_by(order).limit(limit)
+    return [FrameRecord(one.n_loop, one.at, json.loads(one.row), one.stored_at or "") for one in conn.execute(query)]
 
 
 def last_row(conn: Connection, uid: str) -> int:
@@ -68,9 +75,10 @@ def last_row(conn: Connection, uid: str) -> int:
 
 
 def forget_rows_before(conn: Connection, at: str) -> int:
-    """Of all producers, with the crossings in them. Returns how many rows."""
-    conn.execute(sa.delete(crossings).where(crossings.c.at < at))
-    return conn.execute(sa.delete(rows).where(rows.c.at < at)).rowcount
+    """Of all producers, with the crossings in them, by when they were stored: a node's clock may be wrong. Returns how
+    many rows."""
+    conn.execute(sa.delete(crossings).where(crossings.c.stored_at < at))
+    return conn.execute(sa.delete(rows).where(rows.c.stored_at < at)).rowcount
 
 
 def trim_rows(conn: Connection, uid: str, most: int) -> int:

@@ -18,8 +18,10 @@ rows = sa.Table(
     sa.Column("at", TIME, nullable=False, index=True),
     sa.Column("labels", sa.Text, nullable=False),
     sa.Column("row", sa.Text, nullable=False),
+    sa.Column("stored_at", TIME, index=True),
 )
-"""See FrameRecord. labels: the classes in it, a line each."""
+"""See FrameRecord. labels: the classes in it, a line each. stored_at: null only in what an older program stored while a
+newer one had the database."""
 rule_events = sa.Table(
     "result_events",
     metadata,
@@ -29,7 +31,7 @@ rule_events = sa.Table(
     sa.Column("zone", sa.String(64), nullable=False),
     sa.Column("n_loop", sa.Integer, nullable=False),
     sa.Column("at", TIME, nullable=False, index=True),
-    sa.Column("stored_at", TIME, nullable=False),
+    sa.Column("stored_at", TIME, nullable=False, index=True),
     sa.Column("picture_at", TIME),
     sa.Column("objects", sa.Text, nullable=False),
     sa.Column("node", sa.String(63), nullable=False, server_default=""),
@@ -47,8 +49,9 @@ crossings = sa.Table(
     sa.Column("at", TIME, nullable=False, index=True),
     sa.Column("to_left", sa.Integer, nullable=False),
     sa.Column("to_right", sa.Integer, nullable=False),
+    sa.Column("stored_at", TIME, index=True),
 )
-"""See Crossings."""
+"""See Crossings. stored_at: as that of rows."""
 rules = sa.Table(
     "result_rules",
     metadata,
