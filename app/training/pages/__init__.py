@@ -8,16 +8,15 @@ from __future__ import annotations
 from app.training.pages import (
     all_tasks,
     cluster,
+    embedded_programs,
     environments,
     log,
     metrics,
     new,
-    ray_dashboard,
     sweep,
     task,
     task_actions,
     tasks,
-    tensorboard,
 )
 from app.training.pages.cluster import only_where_on
 
@@ -28,8 +27,7 @@ ROUTES = only_where_on(
         *task.ROUTES,
         *task_actions.ROUTES,
         *log.ROUTES,
-        *ray_dashboard.ROUTES,
-        *tensorboard.ROUTES,
+        *embedded_programs.ROUTES,
         *metrics.ROUTES,
         *sweep.ROUTES,
         *cluster.ROUTES,

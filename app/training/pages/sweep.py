@@ -148,7 +148,7 @@ def parallel_coordinates(view: SweepView) -> ParallelCoordinates | None:
     axes, heights = [], []
     for number, (name, values) in enumerate(columns):
         places = _locate_values(values)
-        heights.append([places[_make_key(value)] for value in values])
+        heights.append([places[repr(value)] for value in values])
         axes.append(Axis(name, round(MARGIN_X + number * step, 1), _list_labels(values, places)))
     across = [axis.x for axis in axes]
     lines = [
@@ -170,8 +170,8 @@ def _locate_values(values: Sequence[JsonValue]) -> dict[str, float]:
         shares = [math.log(number) if is_log else number for number in numbers]
         low, high = min(shares), max(shares)
         places = [_to_y((share - low) / (high - low) if high > low else 0.5) for share in shares]
-        return dict(zip(map(_make_key, values), places, strict=True))
-    kinds = list(dict.fromkeys(map(_make_key, values)))
+        return dict(zip(map(repr, values), places, strict=True))
+    kinds = list(dict.fromkeys(map(repr, values)))
     return {kind: _to_y(at / (len(kinds) - 1) if len(kinds) > 1 else 0.5) for at, kind in enumerate(kinds)}
 
 
@@ -181,13 +181,9 @@ def _to_y(share: float) -> float:
 
 def _list_labels(values: Sequence[JsonValue], places: dict[str, float]) -> list[tuple[float, str]]:
     """Of an axis of numbers its ends, of one of words each."""
-    labels = {places[_make_key(value)]: _to_text(value) for value in values}
+    labels = {places[repr(value)]: _to_text(value) for value in values}
     ends = [min(labels), max(labels)] if all(map(is_number, values)) else sorted(labels)[:MOST_WORDS]
     return [(y, labels[y]) for y in dict.fromkeys(ends)]
-
-
-def _make_key(value: JsonValue) -> str:
-    return repr(value)
 
 
 def _to_text(value: JsonValue) -> str:
