@@ -54,10 +54,10 @@ class TrainingCollector(Collector):
             views = self._picture.all()
         except redis.RedisError:
             return
-        yield _make_gauge(
+        yield GaugeMetricFamily(
             "modelmill_training_scheduler_up",
             "1 when a scheduler has looked at the cluster within the last minute.",
-            views[""] is not None,
+            value=views[""] is not None,
         )
         yield from cluster_families({name: view for name, view in views.items() if view}, self._now(), self._shown)
 
@@ -67,15 +67,16 @@ def task_families(counts_of_states: Sequence[StateCount], now: datetime) -> Iter
     waiting_since = min(
         (state_count.waited_since for state_count in counts_of_states if state_count.state in WAITING), default=None
     )
-    yield _by_state(
-        "modelmill_training_tasks",
-        "Training tasks that have not ended, by state.",
-        {state.value: counts.get(state, 0) for state in UNENDED},
+    tasks = GaugeMetricFamily(
+        "modelmill_training_tasks", "Training tasks that have not ended, by state.", labels=["state"]
     )
-    yield _make_gauge(
+    for state in UNENDED:
+        tasks.add_metric([state.value], counts.get(state, 0))
+    yield tasks
+    yield GaugeMetricFamily(
         "modelmill_training_oldest_waiting_age_seconds",
         "How long the longest waiting task is in line; 0 without one.",
-        _measure_age_s(waiting_since, now) if waiting_since else 0.0,
+        value=_measure_age_s(waiting_since, now) if waiting_since else 0.0,
     )
 
 
@@ -124,14 +125,3 @@ def gpus(view: ClusterView) -> dict[str, float]:
 
 def _measure_age_s(since: str, now: datetime) -> float:
     return max(0.0, (now - from_text(since)).total_seconds())
-
-
-def _make_gauge(name: str, text: str, value: float) -> Metric:
-    return GaugeMetricFamily(name, text, value=value)
-
-
-def _by_state(name: str, text: str, values: dict[str, float]) -> Metric:
-    family = GaugeMetricFamily(name, text, labels=["state"])
-    for state, value in values.items():
-        family.add_metric([state], value)
-    return family

@@ -58,7 +58,7 @@ def aimd(
     else:
         index = _choose_next(index, len(loads), measure_delay_s(dag, last_plan_res), hi, state)
     state["index"] = index
-    return _make_conf(loads[index]).to_json(), places
+    return VideoConf(*loads[index]).to_json(), places
 
 
 def _list_loads(generator_output: GeneratorInfo | None) -> list[tuple[str, float]]:
@@ -75,7 +75,7 @@ def _find_index(state: Mapping[str, Any], loads: list[tuple[str, float]]) -> int
     if plan is None:
         return None
     conf = VideoConf(plan["video_conf"]["resolution"], float(plan["video_conf"]["fps"]))
-    if (index := state.get("index")) is not None and index < len(loads) and _make_conf(loads[index]) == conf:
+    if (index := state.get("index")) is not None and index < len(loads) and VideoConf(*loads[index]) == conf:
         return int(index)
     return max(
         (at for at, load in enumerate(loads) if _compute_work(load) <= _compute_work((conf.resolution, conf.fps))),
@@ -98,10 +98,10 @@ def _choose_first(
 ) -> int:
     """480p, 24 a second; where the profile knows that this is too slow, the most work below it that is not."""
     index = max((at for at, load in enumerate(loads) if _compute_work(load) <= _compute_work(FIRST)), default=0)
-    delay = predict_delay_s(dag, _make_conf(loads[index]), places, resource_info, state)
+    delay = predict_delay_s(dag, VideoConf(*loads[index]), places, resource_info, state)
     while delay is not None and delay > hi and index > 0:
         index -= 1
-        delay = predict_delay_s(dag, _make_conf(loads[index]), places, resource_info, state)
+        delay = predict_delay_s(dag, VideoConf(*loads[index]), places, resource_info, state)
     state["reason"] = "The first plan." if delay is None else f"The first plan: {delay:.3f} s foreseen."
     return index
 
@@ -120,7 +120,3 @@ def _choose_next(index: int, steps: int, delay: float | None, hi: float, state: 
         return index + 1
     state["reason"] = f"{summary}: no change."
     return index
-
-
-def _make_conf(load: tuple[str, float]) -> VideoConf:
-    return VideoConf(*load)
