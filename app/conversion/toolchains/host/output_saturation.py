@@ -15,7 +15,8 @@ from app.conversion.toolchains.host.inputs import Array
 SATURATING = frozenset({"Softmax", "Sigmoid"})
 FAINT = 1 / 512
 """An output of a sigmoid that nowhere reaches this is 0 in 8 bits."""
-MOVES = frozenset({"Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze", "Identity"})
+MOVES = frozenset({"Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze"})
+"""Operators that only move values."""
 FLOATS = (1, 10, 11)
 """TensorProto's types of floats."""
 
@@ -86,4 +87,4 @@ def _find_last_nodes(model: Any) -> dict[str, Any]:
 
 def _moves_values(node: Any) -> bool:
     is_float_cast = node.op_type == "Cast" and node.attribute[0].i in FLOATS
-    return bool(node.input) and (node.op_type in MOVES or is_float_cast)
+    return bool(node.input) and (node.op_type in MOVES | {"Flatten"} or is_float_cast)
