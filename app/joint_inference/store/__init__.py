@@ -4,9 +4,9 @@ Each change of a service gets the next version, so that watchers see changes in 
 from app.joint_inference.store.drift import drift_of, drifts_of, forget_drift, put_drift
 from app.joint_inference.store.edges import put_report, reports_of, take_numbers
 from app.joint_inference.store.events import ServiceEvent, add_event, events_of
-from app.joint_inference.store.problems import LastingProblem, problems_of, put_problems
 from app.joint_inference.store.samples import content_type_of, put_sample, samples_of
 from app.joint_inference.store.services import (
+    LastingProblem,
     NameTaken,
     ServiceFilter,
     add_service,
@@ -27,6 +27,8 @@ from app.joint_inference.store.services import (
     note_look,
     of_this_name,
     page,
+    problems_of,
+    put_problems,
     selecting,
     there_for,
     there_with_models_of,

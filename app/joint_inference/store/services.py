@@ -33,6 +33,14 @@ class NameTaken(Exception):
 
 
 @dataclass(frozen=True)
+class LastingProblem:
+    """A problem of a service: since when it has it, and whether its user was told."""
+
+    since: str
+    is_told: bool = False
+
+
+@dataclass(frozen=True)
 class ServiceFilter:
     """What of the services is listed; empty: all."""
 
@@ -253,3 +261,15 @@ def _get_state(status: Mapping[str, Any]) -> str:
 
 def to_service(row: Row[Any]) -> Service:
     return from_row(Service, row, **{name: json.loads(getattr(row, name)) for name in JSON})
+
+
+def problems_of(conn: Connection, uid: str) -> dict[str, LastingProblem]:
+    """Returns the problems of a service, by ProblemKind."""
+    text = conn.execute(sa.select(services.c.problems).where(services.c.uid == uid)).scalar_one()
+    return {name: LastingProblem(**fields) for name, fields in json.loads(text).items()}
+
+
+def put_problems(conn: Connection, uid: str, problems: Mapping[str, LastingProblem]) -> None:
+    """No change that watchers see."""
+    text = json.dumps({name: vars(one) for name, one in problems.items()})
+    conn.execute(sa.update(services).where(services.c.uid == uid).values(problems=text))

@@ -9,11 +9,10 @@ from app.video.service.clips import Clip, Clips, RecordingReport
 from app.video.service.controller import Controller
 from app.video.service.job_sets import JobSets
 from app.video.service.jobs import Jobs
-from app.video.service.pictures import Pictures
+from app.video.service.pictures import Pictures, Snapshots
 from app.video.service.planner import Planner
 from app.video.service.reports import Reports, SeriesPoint, plots_in
 from app.video.service.resources import NodeVideos, Resources
-from app.video.service.snapshots import Snapshots
 from app.video.service.submission import Submission
 from app.video.store import DecisionRecord, JobEvent
 

@@ -7,6 +7,8 @@ from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
 
 from app.kit.errors import BadRequest, TooLarge
+from app.kit.objects import ObjectStore
+from app.kit.objects.content import find_content
 from app.nodes.service import Nodes
 from app.video import store
 from app.video.errors import NoPicture
@@ -15,7 +17,6 @@ from app.video.service.jobs import Jobs, job_not_found
 from app.video.service.orders import job_key
 from app.video.service.reports import require_authorized
 from app.video.service.resources import running_worker
-from app.video.service.snapshots import Snapshots
 
 MAX_PICTURE_BYTES = 2 << 20
 JPEG_BEGIN, JPEG_END = b"\xff\xd8\xff", b"\xff\xd9"
@@ -100,3 +101,24 @@ class Pictures:
                 f"The job {uid} has not drawn a picture yet.", hint="The first comes a few seconds after it began."
             )
         return picture
+
+
+class Snapshots:
+    """The newest picture of each job."""
+
+    def __init__(self, objects: ObjectStore) -> None:
+        self._objects = objects
+
+    def put(self, uid: str, jpeg: bytes) -> None:
+        self._objects.put(_build_key(uid), [jpeg], content_type="image/jpeg")
+
+    def get(self, uid: str) -> bytes | None:
+        return find_content(self._objects, _build_key(uid))
+
+    def forget(self, uid: str) -> None:
+        """With the pictures of its events."""
+        self._objects.delete_prefix(f"video/{uid}/")
+
+
+def _build_key(uid: str) -> str:
+    return f"video/{uid}/snapshot.jpg"

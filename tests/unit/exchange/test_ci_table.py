@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.exchange.ci_table import ci_table
+from app.exchange.cli import ci_table
 
 
 def outcome(status: str = "COMPLETED", snr_db: float = 21.4, **error: str) -> dict[str, Any]:

@@ -3,6 +3,7 @@ converted to the nearest that it does."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -11,11 +12,15 @@ from onnx import checker, helper, version_converter
 
 from app.conversion.errors import TooNewModel
 from app.conversion.toolchains.graph import walk
-from app.conversion.toolchains.graph.prelu_slopes import align_slopes
-from app.conversion.toolchains.graph.specs import opset_of
+from app.conversion.toolchains.graph.shapes import FAILURES, inferred
+from app.conversion.toolchains.graph.specs import axis_of, opset_of
 from app.inference.errors import InvalidModel
 from app.kit.text.plain_text import reason_of
 
+OPSET_BROADCAST = 7
+"""Since this opset, slopes of PRelu are broadcast like NumPy's arrays, along the last axis."""
+RANK_LEAST = 3
+"""With fewer axes, channels are the last axis."""
 OPSET_COORDINATES = 11
 """Since this opset, Resize names how it maps coordinates."""
 CONVERTER_ERRORS = (RuntimeError, ValueError, checker.ValidationError)
@@ -140,3 +145,52 @@ def _refuse_opset(opset: int, reads: ReadableVersions, reason: str = "") -> NoRe
         hint="Export it again, or raise it with onnx.version_converter.convert_version(model, 13).",
         detail={"opset": opset, "min_opset": first},
     )
+
+
+def align_slopes(model: onnx.ModelProto) -> list[str]:
+    """Gives slopes of PRelu that fit the channels, and not the last axis, a shape along the channels, in place: opset 6
+    and MXNet's exporter wrote one slope per channel in one dimension.
+
+    Returns:
+        A sentence for each change.
+    """
+    changes = []
+    for slopes, shape in list(_find_flat(model)):
+        changes.append(f"slopes {slopes.name!r}: shape {list(slopes.dims)} → {shape}")
+        slopes.dims[:] = shape
+        for value in model.graph.input:  # before IR version 4 weights are inputs, too
+            if value.name == slopes.name:
+                value.CopyFrom(helper.make_tensor_value_info(slopes.name, slopes.data_type, shape))
+    return changes
+
+
+def _find_flat(model: onnx.ModelProto) -> Iterator[tuple[onnx.TensorProto, list[int]]]:
+    """Yields slopes along the channels, and the shape that they need."""
+    tensors = {
+        tensor.name: tensor for tensor in model.graph.initializer if len(tensor.dims) == 1 and tensor.dims[0] > 1
+    }
+    readers = [(node, name) for node in walk.nodes(model) for name in node.input if name in tensors]
+    flat = {name for node, name in readers if node.op_type == "PRelu" and node.input[1] == name}
+    flat -= {name for node, name in readers if node.op_type != "PRelu"}
+    if not flat:
+        return
+    shapes, is_old = _infer_shapes(model), opset_of(model) < OPSET_BROADCAST
+    for name in sorted(flat):
+        size = tensors[name].dims[0]
+        read = [shapes.get(node.input[0], []) for node, reader in readers if reader == name]
+        ranks = {len(shape) for shape in read}
+        if len(ranks) == 1 and all(_has_channels(shape, size) and (is_old or shape[-1] != size) for shape in read):
+            yield tensors[name], [size, *[1] * (ranks.pop() - 2)]
+
+
+def _has_channels(shape: list[int | str | None], size: int) -> bool:
+    return len(shape) >= RANK_LEAST and shape[1] == size
+
+
+def _infer_shapes(model: onnx.ModelProto) -> dict[str, list[int | str | None]]:
+    try:
+        graph = inferred(model).graph
+    except FAILURES:
+        graph = model.graph
+    values = (*graph.input, *graph.value_info)
+    return {value.name: [axis_of(dim) for dim in value.type.tensor_type.shape.dim] for value in values}

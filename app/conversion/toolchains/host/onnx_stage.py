@@ -16,16 +16,16 @@ from app.conversion.toolchains import graph
 from app.conversion.toolchains.base import Progress, StageRequest, StageResult
 from app.conversion.toolchains.facts import GraphFacts
 from app.conversion.toolchains.host import graph_names, graph_surgery, provenance
+from app.conversion.toolchains.host.calibration import bytes_with_outputs
 from app.conversion.toolchains.host.equivalence import Equivalence, prove
-from app.conversion.toolchains.host.gemm_factors import fold_gemm_factors
 from app.conversion.toolchains.host.graph_surgery import PreparedModel
-from app.conversion.toolchains.host.inner_types import complete_types
 from app.conversion.toolchains.host.inputs import CachedSamples, Noise, Samples, first, reference_samples
 from app.conversion.toolchains.host.output_saturation import saturating_outputs
 from app.conversion.toolchains.host.pool_cascade import cascade_pools
 from app.conversion.toolchains.samples.spec import static_shape
 from app.inference.errors import UnsupportedOperator
 from app.inference.runtimes.sessions import Session, open_session, run
+from app.kit.errors import ModelmillError
 from app.kit.files import sha256_of
 from app.kit.sandbox.errors import StageFailed
 from app.kit.text.json_values import JsonObject
@@ -204,7 +204,7 @@ def _add_warning(prepared: PreparedModel, warning: str) -> PreparedModel:
 
 def _finish(prepared: PreparedModel) -> PreparedModel:
     model = prepared.model
-    changes = graph_surgery.constants_to_weights(model) + fold_gemm_factors(model)
+    changes = graph_surgery.constants_to_weights(model) + graph_surgery.fold_gemm_factors(model)
     changes += graph_names.name_nodes(model) + graph_names.copy_shared_biases(model)
     changes += graph_names.rename_tensors(model)
     return PreparedModel(graph_surgery.infer_shapes(model), prepared.changes + changes, prepared.warnings)
@@ -234,3 +234,39 @@ def _log(report: JsonObject) -> None:
             f"output {output['name']}: equals the original on {equal['samples']} samples, "
             f"SNR {output['snr_db']['min']} dB, largest difference {output['max_abs_diff']}"
         )
+
+
+def complete_types(model: Any) -> Any:
+    """Returns the model (onnx.ModelProto) with the types and shapes of inner tensors that onnxruntime knows and onnx's
+    inference does not; unchanged if there are none. A tensor of unknown type cannot be quantized."""
+    values = (*model.graph.value_info, *model.graph.input, *model.graph.output)
+    known = {value.name for value in values if value.type.tensor_type.elem_type}
+    missing = [name for node in model.graph.node for name in node.output if name and name not in known]
+    if not missing:
+        return model
+    try:
+        session = open_session(bytes_with_outputs(model, missing), 1, "none")
+    except ModelmillError:
+        return model
+    return _with_types(model, [value for value in session.get_outputs() if value.name in set(missing)])
+
+
+def _with_types(model: Any, values: list[Any]) -> Any:
+    """Adds types to the model.
+
+    Args:
+        values: onnxruntime.NodeArg.
+    """
+    from onnx import TensorProto, helper
+
+    kinds = {"float": TensorProto.FLOAT, "float16": TensorProto.FLOAT16, "double": TensorProto.DOUBLE}
+    fresh = copy.deepcopy(model)
+    old = {value.name for value in values}
+    kept = [value for value in fresh.graph.value_info if value.name not in old]
+    del fresh.graph.value_info[:]
+    fresh.graph.value_info.extend(kept)
+    for value in values:
+        kind = kinds.get(value.type.removeprefix("tensor(").removesuffix(")"))
+        if kind is not None:
+            fresh.graph.value_info.append(helper.make_tensor_value_info(value.name, kind, value.shape))
+    return fresh

@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 
 from app.edge.media.broadcaster import Broadcaster
-from app.edge.video.runner.agent_client import AgentClient
 from app.edge.video.runner.checkpoint import CheckpointFile
 from app.edge.video.runner.executor import Executor
 from app.edge.video.runner.frame_context import CapturedFrame, FrameFailed, needs_of
@@ -25,7 +24,7 @@ from app.edge.video.runner.preview import SNAPSHOT_S, PreviewRenderer, PreviewSc
 from app.edge.video.runner.profiler import Profiler
 from app.edge.video.runner.quality import ReferenceSampler
 from app.edge.video.runner.recorder import SwitchableRecorder
-from app.edge.video.runner.reporter import EVERY_S, PlanRequester, Reporter, plan_request
+from app.edge.video.runner.reporter import EVERY_S, AgentClient, PlanRequester, Reporter, plan_request
 from app.edge.video.runner.results import FrameResults
 from app.edge.video.runner.source_reader import AFTER_DAMAGE, JobSource, Outage, SourceReader
 from app.edge.video.runner.stage_client import StageClient

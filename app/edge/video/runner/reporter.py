@@ -13,8 +13,9 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+from urllib.parse import quote
 
-from app.edge.video.runner.agent_client import AgentClient
+from app.edge.agent_connection import AgentConnection
 from app.edge.video.runner.checkpoint import CheckpointFile
 from app.inference.broadcast import BroadcastState
 from app.kit.text.json_values import JsonObject
@@ -29,6 +30,8 @@ IN_ONE = 500
 """Maximum number of results in a report."""
 MOST_CHARACTERS = 1 << 17
 """Maximum length of a report's results: half of what the web accepts, for another result of this length may follow."""
+TIMEOUT_S = 3.0
+"""Of a request to the agent."""
 logger = logging.getLogger(__name__)
 
 
@@ -225,3 +228,24 @@ def plan_request(
     if newest:
         request["generator_output"] = dict(newest)
     return request
+
+
+class AgentClient:
+    """Sends to the agent of this node."""
+
+    def __init__(self, agent_url: str, uid: str) -> None:
+        self._has_agent, self._uid = bool(agent_url), uid
+        self._agent = AgentConnection(agent_url, timeout_s=TIMEOUT_S)
+
+    def send(self, path: str, body: bytes, content_type: str = "application/json") -> bool:
+        """Sends a report. Returns whether it has arrived; one that the agent refuses has arrived."""
+        return not self._has_agent or self._agent.post(path, content=body, headers={"content-type": content_type})
+
+    def ask(self, request: PlanRequest) -> bool:
+        return self.send("/node/get_plan", json.dumps(request).encode())
+
+    def show(self, jpeg: bytes) -> None:
+        self.send(f"/video/{quote(self._uid, safe='')}/picture", jpeg, "image/jpeg")
+
+    def close(self) -> None:
+        self._agent.close()

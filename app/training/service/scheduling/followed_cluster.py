@@ -5,7 +5,9 @@ Of several clusters, one that does not answer is asked again beside the ticks, s
 
 from __future__ import annotations
 
+import json
 import logging
+import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -22,14 +24,18 @@ from app.training.errors import RayUnreachable
 from app.training.gateway import PlacementGroup
 from app.training.model import Attempt, Node, State, Task
 from app.training.model.clock_steps import ClockSteps
-from app.training.model.node_use import NodeUse
+from app.training.model.learning_curve import NODES_FILE
+from app.training.model.node_use import NodeUse, use_metrics
 from app.training.service.cluster import ClusterPicture, ClusterView, Holder
+from app.training.service.scheduling.attempt_files import new_file, old_file, open_folder, write_all
 from app.training.service.scheduling.context import Allocation, SchedulerContext, TickContext
-from app.training.service.scheduling.node_metrics import EVERY_S, write_use
 from app.training.service.scheduling.preemption_steps import judge_preemption
 from app.training.service.scheduling.ray_sync import copy_log, follow, judge_run, judge_wait, with_claim
 
 EVER = datetime(1970, 1, 1, tzinfo=UTC)
+MEASURED_EVERY_S = 15.0
+MOST_BYTES = 16 << 20
+"""Of an attempt's file with the use of its nodes: two weeks of two nodes. Later rows are dropped."""
 logger = logging.getLogger(__name__)
 
 
@@ -148,7 +154,7 @@ class FollowedCluster:
     def measure(self) -> None:
         """Now and then: how much the nodes are used. It is of no weight if that is not to be had."""
         now, last = self.tick.now, self._measured_at
-        if last is not None and timedelta() <= now - last < timedelta(seconds=EVERY_S):
+        if last is not None and timedelta() <= now - last < timedelta(seconds=MEASURED_EVERY_S):
             return
         self._measured_at = now
         try:
@@ -159,7 +165,7 @@ class FollowedCluster:
         for allocation in self.allocations:
             self.tick.watch()
             with isolate(allocation.task.task_id):
-                write_use(self.context, allocation, self.nodes, self._uses, self.tick)
+                _write_use(self.context, allocation, self.nodes, self._uses, self.tick)
 
     def close(self) -> None:
         self._prober.shutdown(wait=False, cancel_futures=True)
@@ -230,3 +236,48 @@ def isolate(task_id: str) -> Iterator[None]:
             logger.warning("This task is looked after again at the next tick: %s", error.message)
         except Exception:  # a bug of ours in one task must not halt the queue
             logger.exception("This task cannot be looked after; the others are.")
+
+
+def _write_use(
+    context: SchedulerContext,
+    allocation: Allocation,
+    nodes: Sequence[Node],
+    uses: Mapping[str, NodeUse],
+    tick: TickContext,
+) -> None:
+    """Appends a row about the nodes on which a running task has something. Raises errors of homes.
+
+    Args:
+        uses: by node id.
+    """
+    claim, driver = allocation.claim, allocation.attempt.driver_node_id
+    held = {*claim.gpus, *claim.cpus, *([driver] if driver else [])}
+    names = _name_nodes([node for node in nodes if node.node_id in held and node.node_id in uses])
+    if not allocation.is_running or not names:
+        return
+    at = round(tick.now.timestamp(), 3)
+    row = {"step": int(at), "time": at, **use_metrics({name: uses[node_id] for node_id, name in names.items()})}
+    _append(context, allocation, json.dumps(row).encode() + b"\n")
+
+
+def _name_nodes(nodes: Sequence[Node]) -> dict[str, str]:
+    """By id: the address, of several with one address with a part of the id."""
+    addresses = [node.address for node in nodes]
+    return {
+        node.node_id: node.address
+        if node.address and addresses.count(node.address) == 1
+        else f"{node.address} {node.node_id[:8]}".strip()
+        for node in nodes
+    }
+
+
+def _append(context: SchedulerContext, allocation: Allocation, line: bytes) -> None:
+    files, user, folder = context.homes.files, allocation.task.user, allocation.attempt.folder
+    with open_folder(files, user, folder) as folder_fd:
+        with old_file(folder_fd, NODES_FILE, os.O_WRONLY | os.O_APPEND) as fd:
+            if fd is not None:
+                if os.fstat(fd).st_size < MOST_BYTES:
+                    write_all(fd, line)
+                return
+        with new_file(folder_fd, NODES_FILE) as fd:
+            write_all(fd, line)

@@ -8,9 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from app.edge.video.runner.agent_client import AgentClient
 from app.edge.video.runner.checkpoint import CheckpointFile
-from app.edge.video.runner.reporter import Reporter
+from app.edge.video.runner.reporter import AgentClient, Reporter
 from app.video.service.report_reader import MOST_CHARACTERS, parse_report
 
 
