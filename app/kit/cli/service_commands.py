@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import math
 import pkgutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any
 
@@ -49,6 +50,7 @@ def with_client(client: str) -> Callable[[Command], Command]:
 
         @wraps(function)
         def command(context: typer.Context, url: str | None, **arguments: Any) -> None:
+            _check_numbers(arguments)
             with pkgutil.resolve_name(client)(url_of(context, url), token=token()) as opened:
                 function(opened, **arguments)
 
@@ -58,6 +60,14 @@ def with_client(client: str) -> Callable[[Command], Command]:
         return command
 
     return decorate
+
+
+def _check_numbers(arguments: Mapping[str, object]) -> None:
+    """Refuses NaN, which is neither more nor less than any limit, and infinity."""
+    for name, value in arguments.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            hint = f"--{name.replace('_', '-')}"
+            raise typer.BadParameter(f"{value} is not a finite number.", param_hint=hint)
 
 
 def _parameter(name: str, annotation: Any, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
