@@ -11,6 +11,10 @@ GoalKind = Literal["snr", "drop", "fastest", "smallest", "given", "best"]
 
 DEFAULT_GOAL = "snr>=20"
 """The vendor's rule for an acceptable output."""
+TASK_GOAL = "drop<=1%"
+"""As many of the task's answers as is usual."""
+TASK_LOSS_MOST = 5.0
+"""Percent of the task that may be lost without a word beside a good SNR."""
 DEFAULT_BUDGET_S, BUDGET_S_MAX = 600, 24 * 3600
 FORMS = '"snr>=20" (dB at the worst output), "drop<=1%" (of the task), "fastest" or "smallest"'
 SNR_DB_MAX = 90.0
@@ -44,6 +48,21 @@ def is_cross_validated(judgement: Mapping[str, Any]) -> bool:
     """
     calibrate, report = judgement.get("calibrate"), judgement.get("report")
     return bool(calibrate) and calibrate == report and not judgement.get("is_own_set")
+
+
+def find_hidden_loss(report: Mapping[str, Any]) -> float | None:
+    """Returns the percentage of the task that is lost although the SNR is good, as where all outputs share an offset;
+    None if it is small, unknown, the goal itself, or beside a bad SNR.
+
+    Args:
+        report: of the stage BIE.
+    """
+    share = (report.get("quality", {}).get("task") or {}).get("float_agreement")
+    is_goal = (report.get("goal") or {}).get("kind") == "drop"
+    if share is None or is_goal or not (report.get("verdict") or {}).get("passed"):
+        return None
+    lost = 100.0 * (1.0 - share)
+    return lost if lost > TASK_LOSS_MOST else None
 
 
 def parse_goal(text: str) -> Goal:

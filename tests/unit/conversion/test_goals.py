@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from app.conversion.goals import Goal, parse_budget, parse_goal
+from app.conversion.goals import Goal, find_hidden_loss, parse_budget, parse_goal
 from app.conversion.options import Chip, HostQuantization, Options, ToolchainName
 
 
@@ -87,3 +87,25 @@ def test_a_set_to_report_on_is_refused_where_the_vendor_judges() -> None:
     quantization = HostQuantization(report_images="report")
     with pytest.raises(ValidationError, match="for toolchain host"):
         Options(toolchain=ToolchainName.KNERON, platform=Chip.KL720, quantization=quantization)
+
+
+GOOD = {"verdict": {"passed": True}, "quality": {"task": {"kind": "top1", "float_agreement": 0.875}}}
+
+
+@pytest.mark.parametrize(
+    ("report", "lost"),
+    [
+        (GOOD, 12.5),
+        ({**GOOD, "goal": {"kind": "snr"}}, 12.5),
+        ({**GOOD, "goal": {"kind": "drop"}}, None),
+        ({**GOOD, "verdict": {"passed": False}}, None),
+        ({**GOOD, "quality": {"task": {"kind": "top1", "float_agreement": 0.96}}}, None),
+        ({**GOOD, "quality": {"task": {"kind": "top1", "float_agreement": None}}}, None),
+        ({**GOOD, "quality": {"task": None}}, None),
+        ({}, None),
+    ],
+)
+def test_a_loss_of_the_task_is_hidden_where_the_snr_is_good_and_nobody_asked_for_the_task(
+    report: dict[str, Any], lost: float | None
+) -> None:
+    assert find_hidden_loss(report) == lost

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from app.conversion.goals import is_cross_validated
+from app.conversion.goals import TASK_GOAL, find_hidden_loss, is_cross_validated
 from app.conversion.model import JobRecord
 from app.conversion.options import Options, ToolchainName
 from app.conversion.service.quality import candidates
@@ -22,6 +22,7 @@ MESSAGES: Mapping[str, str] = {
     "preprocess": "Prepare the pictures as %(family)s models are trained: %(values)s.",
     "preprocess_check": "Check the preprocessing: %(reason)s",
     "goal": "Let the conversion search for %(goal)s automatically.",
+    "task": "Let the conversion search for %(goal)s: the SNR is good, but %(lost)s percent of the answers are lost.",
     "candidate": "Use %(name)s: %(snr_db)s dB.",
     "fastest": "Stay in float where int8 is slower: int8 takes %(int8_ms)s ms and float %(float_ms)s ms here.",
     "more_samples": "Calibrate with about %(good)s typical pictures instead of %(count)s.",
@@ -48,7 +49,6 @@ WORTH_MS = 0.1
 WEIGHTS_DB = 25.0
 """Weights of a layer that alone are below this leave no room for the activations' share of 20 dB."""
 NAMED_AT_MOST = 3
-TASK_GOAL = "drop<=1%"
 
 
 @dataclass(frozen=True)
@@ -115,6 +115,7 @@ def next_actions(evidence: Evidence) -> tuple[Action, ...]:
     search = candidates.read_search(evidence.bie)
     return (
         *_suggest_preprocess(evidence),
+        *_suggest_task(evidence),
         *sorted(_suggest_candidates(evidence, search), key=_rank_action),
         *_suggest_goal(evidence, search),
         *_suggest_fastest(evidence),
@@ -143,6 +144,13 @@ def _suggest_preprocess(evidence: Evidence) -> Iterator[Action]:
         )
     elif warning is not None:
         yield Action("preprocess_check", {"reason": warning["message"]})
+
+
+def _suggest_task(evidence: Evidence) -> Iterator[Action]:
+    lost = find_hidden_loss(evidence.bie)
+    if lost is not None:
+        params = {"goal": TASK_GOAL, "lost": round(lost, 1)}
+        yield Action("task", params, options_patch=candidates.goal_patch(TASK_GOAL))
 
 
 def _suggest_candidates(evidence: Evidence, search: Search | None) -> Iterator[Action]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from app.conversion.goals import find_hidden_loss
 from app.conversion.model.saturation import SaturationCurve
 from app.conversion.service.quality.candidates import read_search
 from app.conversion.service.quality.chip import boundaries_of, chip_report, chip_verdict
@@ -65,6 +66,7 @@ def quality(onnx: JsonObject | None, bie: JsonObject | None, nef: JsonObject | N
         search=read_search(bie),
         saturation=SaturationCurve.from_json(curve) if (curve := bie.get("saturation")) else None,
         sensitivity=read_sensitivity(bie),
+        hidden_loss=find_hidden_loss(bie),
     )
 
 

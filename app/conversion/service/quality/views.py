@@ -204,6 +204,8 @@ class Quality:
     """How many calibration pictures are enough; None if that was not measured."""
     sensitivity: Mapping[str, float] = field(default_factory=dict)
     """SNR in dB with this layer alone quantized, by the layer's name; empty if no search measured it."""
+    hidden_loss: float | None = None
+    """See goals.find_hidden_loss."""
 
     @property
     def is_empty(self) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
+from app.conversion.goals import TASK_GOAL, find_hidden_loss
 from app.conversion.toolchains.base import SNR_DB_MIN
 from app.conversion.toolchains.host.quality import build_judged_verdict, is_slower
 from app.conversion.toolchains.host.search.result import SearchResult
@@ -102,6 +103,11 @@ def quality_warnings(report: Mapping[str, Any]) -> list[str]:
     """Returns what a user can do about a quality below the rule, and which samples show nothing of it."""
     verdict, outputs = report["verdict"], report["quality"]["outputs"]
     warnings = _warn_of_empty_answers(report["quality"].get("task"), passed=verdict["passed"])
+    if (lost := find_hidden_loss(report)) is not None:
+        warnings.append(
+            f"the SNR is good, but {lost:.1f} % of the answers are lost, compared with the float model's: the goal "
+            f'"{TASK_GOAL}" looks for a model that keeps them'
+        )
     silent = [output["name"] for output in outputs if output.get("silent_samples")]
     warnings += [f"output {name!r} is all zero for some samples, which have no SNR" for name in silent]
     warnings += [

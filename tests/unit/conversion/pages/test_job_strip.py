@@ -74,3 +74,10 @@ def test_a_conversion_for_a_chip_is_told_in_the_evaluators_numbers_as_estimates(
 def test_what_a_chip_did_not_measure_is_said() -> None:
     text = strip(Reports(CHIP_ONNX, {**CHIP_BIE, "quantization": {}}, CHIP_NEF), "kneron")
     assert "The toolchain measured no SNR." in text
+
+
+def test_answers_that_are_lost_behind_a_good_snr_make_the_verdict_a_warning() -> None:
+    bie = {**BIE, "quality": {**BIE["quality"], "task": {"kind": "top1", "n": 8, "float_agreement": 0.875}}}
+    text = strip(Reports(ONNX, bie, NEF), "host")
+    assert "But 12.5 percent of the answers are lost, compared with the float model's." in text
+    assert "answers are lost" not in strip(Reports(ONNX, BIE, NEF), "host")
