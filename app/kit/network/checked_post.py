@@ -53,7 +53,10 @@ async def http_post(url: str, body: bytes, headers: Mapping[str, str], networks:
     usual = {"Content-Type": "application/json", "User-Agent": f"modelmill/{version('modelmill')}"}
     request = httpx.Request("POST", target, content=body, headers={**usual, **headers, **host}, extensions=extensions)
     try:
-        async with httpx.AsyncClient(trust_env=False, follow_redirects=False, timeout=None) as client:  # noqa: S113  # the whole try has one
+        context = httpx.create_ssl_context(trust_env=False)
+        if target.startswith("https:"):
+            context.load_default_certs()  # of this machine's authorities, beside the public ones
+        async with httpx.AsyncClient(trust_env=False, follow_redirects=False, timeout=None, verify=context) as client:  # noqa: S113  # the whole try has one
             answer = await client.send(request, stream=True)
             await answer.aclose()
     except httpx.ConnectError as error:

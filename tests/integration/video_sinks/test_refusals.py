@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -20,7 +21,7 @@ from tests.harness.mosquitto import PATIENCE_S, Mosquitto
 from tests.harness.until import until
 from tests.harness.valkey import Valkey
 from tests.harness.video.nodes import Env
-from tests.harness.video.sinks import add, deliver, state, take
+from tests.harness.video.sinks import add, deliver, running_receiver, state, take
 
 HERE = read_networks("127.0.0.0/8")
 TRY_S = 120.0
@@ -46,25 +47,43 @@ def test_a_host_that_is_not_known_is_said(
     assert problem.startswith("its host cannot be resolved: ") and "Errno" not in problem
 
 
-@pytest.mark.parametrize(
-    ("name", "days", "reason"),
-    [
+@pytest.fixture(
+    params=[
         ("localhost", 1, ""),
         ("broker.example", 1, "certificate verify failed: Hostname mismatch"),
         ("localhost", -1, "certificate verify failed: certificate has expired"),
     ],
     ids=["good", "another name", "expired"],
 )
-def test_the_certificate_of_a_broker_has_to_be_of_a_known_authority_good_and_its_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, days: int, reason: str
-) -> None:
-    authority, request = CertificateAuthority("ours"), new_request()
+def reason(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Why a receiver with the files `certificate` and `key` is refused; empty: it is not. The machine knows their
+    authority."""
+    name, days, why = request.param
+    authority, signing = CertificateAuthority("ours"), new_request()
     end = datetime.now(UTC) + timedelta(days=days)
-    pem = authority.issue(request.request, name, serial=1, now=end - timedelta(days=2), until=end)
-    for file, text in (("certificate", pem), ("key", request.key), ("authority", authority.certificate)):
+    pem = authority.issue(signing.request, name, serial=1, now=end - timedelta(days=2), until=end)
+    for file, text in (("certificate", pem), ("key", signing.key), ("authority", authority.certificate)):
         (tmp_path / file).write_text(text)
         (tmp_path / file).chmod(0o644)
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "authority"))
+    return str(why)
+
+
+def test_the_certificate_of_a_webhook_has_to_be_of_a_known_authority_good_and_its_own(
+    tmp_path: Path, reason: str
+) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "certificate", tmp_path / "key")
+    with running_receiver(context) as receiver:
+        url = receiver.url.replace("127.0.0.1", "localhost")
+        problem = problem_of(HttpSender(HERE, try_s=TRY_S), SinkKind.HTTP, url)
+    assert reason in problem if reason else problem == ""
+    assert len(receiver.requests) == (not reason)
+
+
+def test_the_certificate_of_a_broker_has_to_be_of_a_known_authority_good_and_its_own(
+    tmp_path: Path, reason: str
+) -> None:
     options = [f"certfile {tmp_path / 'certificate'}", f"keyfile {tmp_path / 'key'}"]
     sender = MqttSender(HERE, try_s=TRY_S)
     with Mosquitto(tmp_path, options=options) as broker:
