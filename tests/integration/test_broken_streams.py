@@ -77,7 +77,7 @@ def last_of(source: str, at_frame: Callable[[], object] = lambda: None) -> LazyF
 
 
 # by HTTP
-@pytest.mark.parametrize("path", ["video", "playlist.m3u8"])
+@pytest.mark.parametrize("path", ["video", "playlist.m3u8", "camera.ts"])
 @pytest.mark.parametrize(
     ("status", "reason"),
     [
@@ -111,7 +111,7 @@ def test_a_host_that_is_gone_or_not_known_is_said() -> None:
     for path in ("video", "playlist.m3u8", "camera.ts"):
         assert problem_of(f"http://127.0.0.1:{port}/{path}") == "nothing listens at its host and port"
     with ThreadPoolExecutor() as pool:
-        schemes = ("http", "https", "rtmp", "rtsps", "udp")
+        schemes = ("http", "https", "rtsp", "rtspu", "rtsps", "rtmp", "rtmps", "udp")
         unknown = [f"{scheme}://ann:{PASSWORD}@camera.invalid:9000/a/b" for scheme in schemes]
         assert set(pool.map(problem_of, unknown)) == {"its host is not known"}
 

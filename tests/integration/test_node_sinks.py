@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import queue
 import signal
+import ssl
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +24,14 @@ from app.video.model.job import PART as RUNNER
 from tests.harness.agent.web import ScriptedWeb, scripted_web
 from tests.harness.http_server import respond, served
 from tests.harness.mosquitto import PATIENCE_S, Mosquitto
+from tests.harness.ports import free_port
 from tests.harness.until import until
 from tests.harness.video.sinks import Receiver, running_receiver
 from tests.integration.test_video_agent import VideoNode
+from tests.integration.video_sinks.test_faults import strangers
 from tests.unit.edge.video.test_drivers import UID, job_order
 
+__all__ = ["strangers"]
 ORDER = WorkKey(NODE_SINKS, UID, PART)
 SECRET = "whsec_c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0"
 PLACE = f"/api/v2/video/jobs/{UID}"
@@ -49,11 +54,11 @@ def mqtt(number: int, broker: Mosquitto, content: SinkContent = SinkContent.ROWS
 class SinkNode(VideoNode):
     """Its job never runs, since the node has no such video: the test reports in its place."""
 
-    def report(self, *numbers: int, seq: int | None = None) -> int:
-        """A row each, every second one with a person. Returns the status of the agent's answer."""
+    def report(self, *numbers: int, seq: int | None = None, **facts: Any) -> int:
+        """A row each, every second one with a person, with these facts. Returns the status of the agent's answer."""
         answer = httpx.post(
             f"{self.url_here}/node/sync_job_result",
-            json={"job_uid": UID, "seq": seq or numbers[-1], "results": [row(n) for n in numbers]},
+            json={"job_uid": UID, "seq": seq or numbers[-1], "results": [{**row(n), **facts} for n in numbers]},
             trust_env=False,
             timeout=PATIENCE_S,
         )
@@ -176,6 +181,84 @@ def test_a_receiver_that_is_slow_delays_no_other_and_one_that_fails_says_why(
         assert "webhook-signature" in headers
         assert [one["id"] for one in json.loads(body)] == ["row/1", "row/2"]
         may_answer.set()
+
+
+def test_each_refusal_is_said_and_what_was_refused_is_delivered_once_it_is_accepted(
+    web: ScriptedWeb, node: SinkNode, broker: Mosquitto, strangers: tuple[Path, Path]
+) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*strangers)
+    messages = broker.subscribe("#")
+    with running_receiver() as receiver, running_receiver() as full, running_receiver(context) as unknown:
+        receiver.status, full.status = 401, 507
+        wrong = replace(mqtt(1, broker), address=f"mqtt://mill:wr0ng@127.0.0.1:{broker.port}/wrong")
+        elsewhere = replace(mqtt(2, broker), address=f"mqtt://mill:p%40ss@localhost:{free_port()}/elsewhere")
+        encrypted = sink(3, SinkKind.HTTP, unknown.url.replace("127.0.0.1", "localhost"))
+        lost = sink(4, SinkKind.HTTP, "http://receiver.invalid/")
+        others = sink(5, SinkKind.HTTP, receiver.url), sink(6, SinkKind.HTTP, full.url)
+        refused = [wrong, elsewhere, encrypted, lost, *others]
+        reasons = ["Not authorized", "Connection refused", "certificate verify failed", "its host cannot be resolved"]
+        tell(web, *refused, mqtt(7, broker))
+        assert node.report(1, 2) == 200
+        assert ids(messages, "row/2") == ["row/1", "row/2"], "the sink that works"
+        for one, reason in zip(refused, [*reasons, "it answered 401", "it answered 507"], strict=True):
+            until(lambda one=one, reason=reason: reason in progress(web, one).get("problem", ""), what=reason)
+            assert (progress(web, one)["queued"], progress(web, one)["delivered"]) == (2, 0)
+            assert "wr0ng" not in progress(web, one)["problem"] and "p%40ss" not in progress(web, one)["problem"]
+        assert unknown.requests == []
+        receiver.status = full.status = 200
+        place = f"mqtt://mill:p%40ss@127.0.0.1:{broker.port}"
+        mended = [replace(one, address=f"{place}/{one.sink_id}") for one in (wrong, elsewhere)]
+        mended += [replace(one, address=f"{receiver.url}/{one.sink_id}") for one in (encrypted, lost)]
+        tell(web, *mended, *others)
+        for one in refused:
+            until(lambda one=one: progress(web, one).get("delivered") == 2, what=one.address)
+            assert (progress(web, one)["queued"], progress(web, one)["problem"]) == (0, "")
+    topics = [messages.get(timeout=PATIENCE_S).topic for _ in range(4)]
+    assert sorted(topics) == sorted([wrong.sink_id, elsewhere.sink_id] * 2)
+
+
+@pytest.mark.parametrize("kind", [SinkKind.MQTT, SinkKind.HTTP])
+def test_a_message_too_large_for_its_receiver_is_left_out_and_the_next_ones_go_on(
+    web: ScriptedWeb, node: SinkNode, tmp_path: Path, kind: SinkKind
+) -> None:
+    with Mosquitto(tmp_path, options=["message_size_limit 2000"]) as broker, running_receiver() as receiver:
+        receiver.most_bytes = 2000
+        address = f"mqtt://127.0.0.1:{broker.port}/door" if kind is SinkKind.MQTT else receiver.url
+        messages, one = broker.subscribe("door"), sink(1, kind, address)
+        tell(web, one)
+        assert node.report(1) == node.report(2, bbox=[[0, 0, 1, 1]] * 100) == node.report(3, 4) == 200
+        until(lambda: (progress(web, one).get("delivered"), progress(web, one).get("queued")) == (3, 0))
+        assert (progress(web, one)["skipped"], progress(web, one)["problem"]) == (1, "")
+        assert progress(web, one)["skip_reason"].startswith("row/2, ")
+        if kind is SinkKind.MQTT:
+            seen = ids(messages, "row/4")
+        else:
+            taken = [json.loads(body) for _, body in receiver.requests if len(body) <= receiver.most_bytes]
+            seen = [envelope["id"] for batch in taken for envelope in batch]
+        assert list(dict.fromkeys(seen)) == ["row/1", "row/3", "row/4"]
+
+
+def test_ten_thousand_rows_that_waited_go_in_their_order_from_an_agent_that_is_killed_among_them(
+    web: ScriptedWeb, node: SinkNode
+) -> None:
+    with running_receiver() as receiver:
+        receiver.status, one = 503, sink(1, SinkKind.HTTP, receiver.url)
+        tell(web, one)
+        for first in range(1, 10_001, 500):
+            assert node.report(*range(first, first + 500)) == 200
+        assert node.rows("sink_queue") == 10_000
+        until(lambda: progress(web, one).get("problem") == "it answered 503")
+        receiver.requests.clear()
+        receiver.status = 200
+        tell(web, one)
+        until(lambda: len(receiver.requests) > 1)
+        node.end(signal.SIGKILL)
+        assert node.rows("sink_queue") > 0, "killed among them"
+        node.start(*ALLOWED)
+        until(lambda: (progress(web, one)["delivered"], progress(web, one)["queued"]) == (10_000, 0))
+        taken = [envelope["id"] for _, body in receiver.requests for envelope in json.loads(body)]
+    assert list(dict.fromkeys(taken)) == [f"row/{n}" for n in range(1, 10_001)], "at least once"
 
 
 def test_a_test_is_sent_once_and_answered(web: ScriptedWeb, node: SinkNode, broker: Mosquitto) -> None:
