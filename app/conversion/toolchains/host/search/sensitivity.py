@@ -88,7 +88,7 @@ def measure(
 
     Args:
         ranges: By method, then by the activation's name; the first method stays where no other is better.
-        has_time: Tensors that were not reached when it has no more are omitted.
+        has_time: Tensors that were not reached when it has no more are omitted: the first ones of the graph.
         only: Activations and weights that are measured; None: all.
         silent_powers: By target, the power below which it is nearly silent: noise is held against no less.
         headroom: By which the ranges are wider that are measured in 16 bits; None: in 8 bits.
@@ -105,7 +105,7 @@ def measure(
     floors = [(silent_powers or {}).get(target, 0.0) for target in targets]
     kind, times = (np.uint8, 1.0) if headroom is None else (np.uint16, headroom)
     rows: list[Sensitivity] = []
-    for begin, end in _split_tensors(model, len(by_tensor)):
+    for begin, end in reversed(_split_tensors(model, len(by_tensor))):  # a tensor near the end takes the least time
         if not has_time():
             break
         suffix = Suffix(model, begin, end, by_tensor, weights, list(targets))
@@ -123,10 +123,11 @@ def measure(
             noise = probe.noise({name: values.astype(np.float32)}, goal_db)
             return Sensitivity(name, weights[name].layer, True, "", noise, noise)
 
-        known = {row.tensor for row in rows}
+        own = [tensor for tensor in suffix.activations if by_tensor[tensor] == tensor]
         with ThreadPoolExecutor(threads) as pool:
-            rows += pool.map(of_activation, [tensor for tensor in suffix.activations if by_tensor[tensor] == tensor])
-            rows += pool.map(of_weight, [name for name in suffix.weights if name not in known])
+            made = [*pool.map(of_activation, own), *pool.map(of_weight, suffix.weights)]
+        # a weight that layers share has its whole cost in the first section that reads it
+        rows = made + [row for row in rows if row.tensor not in suffix.weights]
     return rows
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -172,6 +173,45 @@ def test_sensitivity_is_the_noise_of_one_tensor_alone_and_orders_what_gets_16_bi
     assert min(rows, key=lambda row: row.snr_db).tensor == "d"
     assert mixed_precision.order_greedily(rows, with_own_ranges=False)[0].tensor == "d"
     assert by_tensor["w1"].is_weight and by_tensor["w1"].snr_db > 25
+
+
+def test_without_time_for_all_tensors_those_near_the_end_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    known, looks = basis(), iter([True, True])
+    ranges = {"minmax": known.ranges(Choice("minmax"), (0, 1, 2))}
+
+    def measured(has_time: Callable[[], bool]) -> list[str]:
+        rows = sensitivity.measure(known.template, ranges, pictures(2), ["y"], 20.0, threads=1, has_time=has_time)
+        return [row.tensor for row in rows]
+
+    everything = measured(lambda: True)
+    monkeypatch.setattr(sensitivity, "STRETCH", 1)
+    assert sorted(measured(lambda: True)) == sorted(everything)
+    some = measured(lambda: next(looks, False))
+    assert "d" in some and not {"x", "w1", "b"} & {*some}
+
+
+def test_a_weight_that_layers_share_costs_what_it_costs_in_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["a"], "conv1", pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["a"], ["b"], "relu"),
+        helper.make_node("Conv", ["b", "w"], ["y"], "conv2", pads=[1, 1, 1, 1]),
+    ]
+    made = model_of(nodes, {"x": [1, 3, 12, 12]}, {"y": [1, 3, 12, 12]}, {"w": random_weights(3, 3, 3, 3)})
+    model, options = onnx.shape_inference.infer_shapes(made), HostQuantization()
+    chosen = plan(model, options)
+    ranges = {tensor: (-30.0, 30.0) for tensor in chosen.tensors}
+    template = Template(model, chosen, ranges, options)
+
+    def cost() -> Array:
+        rows = sensitivity.measure(
+            template, {"minmax": ranges}, pictures(2), ["y"], 90.0, threads=1, has_time=lambda: True
+        )
+        [of_weight] = [row for row in rows if row.is_weight]
+        return of_weight.noise
+
+    at_once = cost()
+    monkeypatch.setattr(sensitivity, "STRETCH", 1)
+    np.testing.assert_allclose(cost(), at_once, rtol=1e-3)
 
 
 def test_what_hardly_costs_anything_alone_is_not_measured_on_all_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
