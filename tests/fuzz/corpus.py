@@ -18,7 +18,6 @@ DIGITS = REPOSITORY / "ops/samples/digits"
 REAL = REPOSITORY.parent / "shared/data"
 REAL_BYTES_MAX = 400_000
 """Larger files would only be hashed and copied longer."""
-LIGHT_OPTIONS: dict[str, Any] = {"preprocess": {"color": "auto"}}
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,6 @@ class ScriptedWeb:
         self.breaks_at = 0
         self.ranges: list[str] = []
         self.orders: dict[WorkKey, Order] = {}
-        self.frames_sent = 0
         self.signs: list[wire.Heartbeat] = []
         self.posts: list[tuple[str, bytes]] = []
         self.authorizations: list[str] = []
@@ -210,7 +209,6 @@ class ScriptedWeb:
 
     def _due(self) -> list[dict[str, Any]]:
         due = [order for order in self.orders.values() if not order.is_acknowledged]
-        self.frames_sent += len(due)
         return [wire.order_frame(order) for order in sorted(due, key=lambda order: order.seq)]
 
     def _take_in(self, message: wire.Acknowledgement | wire.Heartbeat) -> None:
