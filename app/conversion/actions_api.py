@@ -1,4 +1,5 @@
-"""The JSON API of next actions: what to do about a conversion, with its price; and of what a search tried.
+"""The JSON API of next actions: what to do about a conversion, with its price; of what a search tried; and of
+changes of jobs that exist.
 
 OPERATIONS is its table of routes.
 """
@@ -11,8 +12,9 @@ from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
 
+from app.conversion import schemas
 from app.conversion.access import conversion_of
-from app.conversion.api import JOB_ID
+from app.conversion.api import JOB_ID, job_response
 from app.conversion.options import KneronOptions, QuantizationStep
 from app.conversion.schemas import OfView
 from app.conversion.service.quality import reports_of
@@ -101,3 +103,22 @@ def list_actions(request: Request, job_id: str) -> Response:
         ],
     )
     return json_answer(answer)
+
+
+@OPERATIONS.patch("/jobs/{job_id}", "Change the name, tags or notes of a job, or keep its files", schemas.JobAnswer)
+def change_job(request: Request, job_id: str, body: schemas.JobChange) -> Response:
+    conversion, user = conversion_of(request), user_of(request)
+    conversion.jobs.get(job_id, user)  # one that only the archive has is changed there
+    return job_response(conversion, conversion.edits.change(job_id, user, **body.model_dump(exclude_none=True)))
+
+
+@OPERATIONS.post(
+    "/jobs/bulk",
+    "Cancel, delete, tag or keep many jobs, also of the archive; a failure for one does not affect the others",
+    schemas.BulkAnswer,
+)
+def change_jobs(request: Request, body: schemas.BulkChange) -> Response:
+    edits, user = conversion_of(request).edits, user_of(request)
+    result = edits.each(body.verb, body.job_ids, user, add=body.add_tags, remove=body.remove_tags)
+    problems = [{"job_id": job_id, **error.to_dict()} for job_id, error in result.problems.items()]
+    return json_answer(schemas.BulkAnswer.model_validate({"done": list(result.done), "problems": problems}))

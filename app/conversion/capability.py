@@ -30,13 +30,11 @@ def _declare_web() -> WebPart:
     from app.conversion.actions_api import OPERATIONS as ACTIONS
     from app.conversion.api import OPERATIONS
     from app.conversion.archive_api import OPERATIONS as ARCHIVE
-    from app.conversion.edits_api import OPERATIONS as EDITS
     from app.conversion.pages import ROUTES
-    from app.conversion.receipts_api import OPERATIONS as RECEIPTS
     from app.conversion.results_api import OPERATIONS as RESULTS
     from app.conversion.upload_api import OPERATIONS as UPLOADS
 
-    return WebPart(operations=[*OPERATIONS, *UPLOADS, *ACTIONS, *EDITS, *RESULTS, *ARCHIVE, *RECEIPTS], pages=ROUTES)
+    return WebPart(operations=[*OPERATIONS, *UPLOADS, *ACTIONS, *RESULTS, *ARCHIVE], pages=ROUTES)
 
 
 def _commands(root: typer.Typer) -> None:

@@ -1,4 +1,5 @@
-"""The JSON API of stored results: what jobs have made that a reset has ended. OPERATIONS is its table of routes."""
+"""The JSON API of stored results: what jobs have made that a reset has ended; and of the key with which receipts are
+checked, which are artifacts of their jobs. OPERATIONS is its table of routes."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from starlette.responses import Response
 from app.conversion import schemas
 from app.conversion.access import conversion_of
 from app.conversion.api import FILES, JOB_ID, media_type_of
+from app.conversion.errors import NoReceipts
 from app.conversion.service.results import StoredJob
 from app.kit.clock import to_text
 from app.kit.web.auth import user_of
@@ -15,6 +17,7 @@ from app.kit.web.downloads import stream_bytes
 from app.kit.web.http import answer_of, json_answer
 from app.kit.web.operations import Operations
 
+PEM = "application/x-pem-file"
 OPERATIONS = Operations(JOB_ID)
 
 
@@ -53,3 +56,22 @@ def get_result_file(request: Request, job_id: str, name: str) -> Response:
 def _build_answer(job: StoredJob) -> schemas.ResultAnswer:
     options = job.options.model_dump(mode="json")
     return answer_of(schemas.ResultAnswer, job, options=options, created_at=to_text(job.created_at))
+
+
+@OPERATIONS.get(
+    "/receipts/key",
+    "Get the Ed25519 public key that verifies receipts, as PEM",
+    (PEM,),
+    errors=(404,),
+    headers={"X-Key-Id": "what receipts name this key by"},
+    callers=(),
+)
+def get_receipt_key(request: Request) -> Response:
+    """Tells nothing of anybody, so it is open to all: whoever was handed a model can check its receipt."""
+    key = conversion_of(request).receipts.public_key
+    if key is None:
+        raise NoReceipts(
+            "This installation signs no receipts.",
+            hint="The operator sets MODELMILL_SECRET_KEY, to the same for the web and the scheduler.",
+        )
+    return Response(key.pem, media_type=PEM, headers={"X-Key-Id": key.key_id})

@@ -37,3 +37,8 @@ def _form_of(path: Path) -> str:
     with zipfile.ZipFile(path) as archive:
         members = {name.rpartition("/")[2] for name in archive.namelist()}
     return EXPORTED_PROGRAM if members & PROGRAM_MEMBERS else ""
+
+
+def first_line(error: BaseException) -> str:
+    """Returns the first line of an error's text, at most 300 characters; if it has none, the name of its class."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:300]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from app.conversion.intake.entry_points import ConvertRequest
-from app.exchange.converters.messages import first_line
+from app.exchange.converters import first_line
 from app.exchange.errors import BadSource
 from app.kit.errors import ExtraMissing
 from app.kit.text.json_values import JsonObject

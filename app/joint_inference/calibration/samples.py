@@ -22,10 +22,8 @@ from app.conversion.intake.entries import READ_ERRORS
 from app.inference.errors import DamagedPicture
 from app.inference.picture_codec import decode
 from app.inference.prediction import Box, Picture
-from app.joint_inference.calibration.coco_labels import ANNOTATIONS, read_annotations
+from app.joint_inference.calibration.labels import ANNOTATIONS, ModelClasses, PictureLabels, read_annotations
 from app.joint_inference.calibration.model import MAX_SAMPLES
-from app.joint_inference.calibration.model_classes import ModelClasses
-from app.joint_inference.calibration.picture_labels import PictureLabels
 from app.joint_inference.calibration.predictions import UNKNOWN, GroundTruth
 from app.joint_inference.errors import BadSamples
 from app.joint_inference.model.sample_files import is_picture

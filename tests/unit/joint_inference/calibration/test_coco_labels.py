@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from app.inference.prediction import Box
-from app.joint_inference.calibration.coco_labels import read_annotations
-from app.joint_inference.calibration.model_classes import ModelClasses
+from app.joint_inference.calibration.labels import ModelClasses, read_annotations
 from app.joint_inference.calibration.predictions import GroundTruth
 from app.joint_inference.errors import BadSamples
 

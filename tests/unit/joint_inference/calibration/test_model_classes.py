@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.joint_inference.calibration.model_classes import ModelClasses
+from app.joint_inference.calibration.labels import ModelClasses
 from app.joint_inference.errors import BadSamples
 
 

@@ -22,8 +22,8 @@ from app.conversion.errors import SamplesTooLarge
 from app.inference.agreement import iou, matches
 from app.inference.prediction import Box, Prediction
 from app.joint_inference.calibration import samples as sample_sets
+from app.joint_inference.calibration.labels import ModelClasses
 from app.joint_inference.calibration.model import LOST_AFTER, Calibration, State
-from app.joint_inference.calibration.model_classes import ModelClasses
 from app.joint_inference.calibration.predictions import GroundTruth, SamplePredictions
 from app.joint_inference.calibration.quality import Kind, measure, ratio
 from app.joint_inference.calibration.samples import MAX_SAMPLES, read_labels, read_samples

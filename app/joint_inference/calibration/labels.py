@@ -1,12 +1,14 @@
-"""The true content of a set's pictures, from a file for each of them: YOLO's text or VOC's XML. Runs in the sandbox."""
+"""The true content of a set's pictures: from its annotations in COCO format, or from a file for each of them, YOLO's
+text or VOC's XML. Runs in the sandbox."""
 
 from __future__ import annotations
 
 import re
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
 from pathlib import PurePosixPath
+from typing import Any
 from xml.etree.ElementTree import Element, ParseError
 
 from defusedxml.common import DefusedXmlException
@@ -14,11 +16,13 @@ from defusedxml.ElementTree import fromstring
 
 from app.conversion.intake.entries import READ_ERRORS
 from app.inference.prediction import Box
-from app.joint_inference.calibration.model_classes import ModelClasses
 from app.joint_inference.calibration.predictions import UNKNOWN, GroundTruth
 from app.joint_inference.errors import BadSamples
+from app.joint_inference.model.coco import WHOLE, CocoDataset, NoDataset
+from app.kit.text.plain_text import MOST_DIGITS
 from app.kit.text.plain_yaml import UnreadableYaml, read_yaml
 
+ANNOTATIONS = "annotations.json"
 YOLO, VOC = ".txt", ".xml"
 CLASSES, DATA = "classes.txt", "data.yaml"
 """Files with YOLO's names of the classes: one on each line, or as `names`."""
@@ -28,6 +32,35 @@ MAX_BYTES = 256 << 10
 """Largest size of such a file."""
 _NUMBER = re.compile(r"((?:^|[{,])\s*)(\d+)(?=\s*:)", re.MULTILINE)
 """A key that is a number: our YAML has only texts as keys."""
+
+
+class ModelClasses:
+    """The classes of the models, as files with the true content of pictures name them.
+
+    Args:
+        names: of the classes, by index; may be empty. Of two with the same name, the first is meant.
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._indexes: dict[str, int] = {}
+        for index, name in enumerate(names):
+            self._indexes.setdefault(name, index)
+
+    def index_of(self, name: str, place: str) -> int:
+        """Returns the index of a class; a name that is a number is its own index.
+
+        Args:
+            place: where the name stands, for the message.
+
+        Raises:
+            BadSamples: The models do not know the class.
+        """
+        if name.isdecimal() and len(name) <= MOST_DIGITS:
+            return int(name)
+        if name not in self._indexes:
+            known = ", ".join(list(self._indexes)[:8]) or "none: this model names no classes, so give their numbers"
+            raise BadSamples(f"{place}: the models know no class {name[:40]!r}.", hint=f"They know {known}.")
+        return self._indexes[name]
 
 
 class PictureLabels:
@@ -131,3 +164,34 @@ def _make_key(name: str) -> tuple[str, ...]:
     """What a picture and its file have in common."""
     path = PurePosixPath(name)
     return (*(part for part in path.parent.parts if part.lower() not in FOLDERS), path.stem)
+
+
+def read_annotations(text: bytes, classes: ModelClasses) -> dict[str, GroundTruth]:
+    """Returns the truth by the names of the pictures. A picture without annotations is empty.
+
+    Args:
+        text: the annotations file.
+        classes: of the models.
+
+    Raises:
+        BadSamples: It is not in COCO format, or names a class that the models do not know.
+    """
+    try:
+        document = CocoDataset.read(text).document
+        names = {one["id"]: str(one.get("name", "")) for one in document["categories"]}
+        truths = {one["id"]: GroundTruth(boxes=()) for one in document["images"]}
+        for annotation in document["annotations"]:
+            image_id = annotation["image_id"]
+            if not annotation.get("iscrowd"):
+                label = classes.index_of(names[annotation["category_id"]], ANNOTATIONS)
+                truths[image_id] = _with(truths[image_id], annotation, label)
+        return {str(one["file_name"]): truths[one["id"]] for one in document["images"]}
+    except (NoDataset, KeyError, TypeError, ValueError) as error:
+        raise BadSamples(f"{ANNOTATIONS} is not in COCO's form.") from error
+
+
+def _with(before: GroundTruth, annotation: Mapping[str, Any], label: int) -> GroundTruth:
+    if annotation.get(WHOLE):
+        return GroundTruth(label)
+    x, y, width, height = map(float, annotation["bbox"])
+    return GroundTruth(before.label, (*(before.boxes or ()), Box(x, y, x + width, y + height, 1.0, label)))

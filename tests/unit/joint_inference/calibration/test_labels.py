@@ -11,7 +11,7 @@ import pytest
 
 from app.inference.picture_codec import encode
 from app.inference.prediction import Box
-from app.joint_inference.calibration.picture_labels import MAX_BYTES
+from app.joint_inference.calibration.labels import MAX_BYTES
 from app.joint_inference.calibration.predictions import UNKNOWN, GroundTruth
 from app.joint_inference.calibration.samples import read_samples
 from app.joint_inference.errors import BadSamples
