@@ -51,17 +51,21 @@ def is_cross_validated(judgement: Mapping[str, Any]) -> bool:
 
 
 def find_hidden_loss(report: Mapping[str, Any]) -> float | None:
-    """Returns the percentage of the task that is lost although the SNR is good, as where all outputs share an offset;
-    None if it is small, unknown, the goal itself, or beside a bad SNR.
+    """Returns the percentage of the task that is lost although the SNR is good, as where all outputs share an offset:
+    by labels in percentage points, else against the float model. None if it is small, unknown, the goal itself, or
+    beside a bad SNR.
 
     Args:
         report: of the stage BIE.
     """
-    share = (report.get("quality", {}).get("task") or {}).get("float_agreement")
-    is_goal = (report.get("goal") or {}).get("kind") == "drop"
-    if share is None or is_goal or not (report.get("verdict") or {}).get("passed"):
+    if (report.get("goal") or {}).get("kind") == "drop" or not (report.get("verdict") or {}).get("passed"):
         return None
-    lost = 100.0 * (1.0 - share)
+    labeled = next(iter(report.get("labels") or ()), None)
+    share = (report.get("quality", {}).get("task") or {}).get("float_agreement")
+    if labeled is not None:
+        lost = 100.0 * (labeled["float"] - labeled["int8"])
+    else:
+        lost = 0.0 if share is None else 100.0 * (1.0 - share)
     return lost if lost > TASK_LOSS_MOST else None
 
 

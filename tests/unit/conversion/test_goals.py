@@ -102,6 +102,9 @@ GOOD = {"verdict": {"passed": True}, "quality": {"task": {"kind": "top1", "float
         ({**GOOD, "quality": {"task": {"kind": "top1", "float_agreement": 0.96}}}, None),
         ({**GOOD, "quality": {"task": {"kind": "top1", "float_agreement": None}}}, None),
         ({**GOOD, "quality": {"task": None}}, None),
+        ({**GOOD, "labels": []}, 12.5),
+        ({**GOOD, "labels": [{"metric": "top-1", "float": 0.75, "int8": 0.5}]}, 25.0),
+        ({**GOOD, "labels": [{"metric": "top-1", "float": 0.75, "int8": 0.76}]}, None),
         ({}, None),
     ],
 )
