@@ -15,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from app.conversion.toolchains.host.calibration import bytes_with_outputs, element_types, tensor_sizes
+from app.conversion.toolchains.host.fused_activations import FUSED_ACTIVATIONS
 from app.conversion.toolchains.host.inputs import SampleArrays
-from app.conversion.toolchains.host.quantization_plan import FUSED_ACTIVATIONS, WEIGHTED
+from app.conversion.toolchains.host.quantization_plan import WEIGHTED
 from app.conversion.toolchains.tensor_comparison import compare, is_finite, snr_db
 from app.conversion.toolchains.tensor_statistics import TensorStatistics
 from app.inference.runtimes.sessions import open_session, run

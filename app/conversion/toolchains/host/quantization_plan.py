@@ -13,12 +13,11 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from app.conversion.options import HostQuantization
 from app.conversion.toolchains.graph import opset_of
 from app.conversion.toolchains.graph.walk import below
-from app.conversion.toolchains.host.calibration import Range, element_types, is_moderate
+from app.conversion.toolchains.host.calibration import element_types, is_moderate
+from app.conversion.toolchains.host.fused_activations import FUSED_ACTIVATIONS, bounds_of, holds_zero
 from app.conversion.toolchains.host.graph_surgery import operator_counts
 from app.conversion.toolchains.host.logarithm_features import logarithm_features
 from app.conversion.toolchains.host.output_saturation import MOVES
@@ -33,10 +32,6 @@ ARRANGING = MOVES | {"Cast", "Concat", "Div", "Dropout", "Expand", "Mul", "Slice
 """What may be between the weights of attention and the product that reads them: PyTorch's exporter replaces NaN of rows
 that are masked entirely by a Where, others drop out, mask and divide again, or exchange axes."""
 ALREADY_QUANTIZED = frozenset({"QuantizeLinear", "QLinearConv", "QLinearMatMul", "DynamicQuantizeLinear"})
-FUSED_ACTIVATIONS = frozenset({"Relu", "Clip"})
-"""Operators that become part of the weighted layer before them: onnxruntime's quantizer removes them, since rounding
-clips at the same bounds. So the quantized range must not extend beyond these."""
-UNBOUNDED: Range = (-np.inf, np.inf)
 FLOATS = (1, 10)
 """TensorProto's float32 and float16."""
 TAIL_REASON = "post-processing after the last weighted layer stays in float"
@@ -207,30 +202,3 @@ def quantizable_operators() -> set[str]:
     from onnxruntime.quantization.registry import QDQRegistry, QLinearOpsRegistry
 
     return set(QDQRegistry) | set(QLinearOpsRegistry)
-
-
-def is_fused_operator(node: Any) -> bool:
-    return node.op_type in FUSED_ACTIVATIONS
-
-
-def bounds_of(node: Any, constants: Mapping[str, Any]) -> Range:
-    """Returns the bounds of a Relu or a Clip; infinite if unknown.
-
-    Args:
-        node: onnx.NodeProto.
-        constants: onnx.TensorProto by name.
-    """
-    from onnx import helper, numpy_helper
-
-    if node.op_type == "Relu":
-        return 0.0, np.inf
-    known = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
-    for name, tensor in zip(("min", "max"), node.input[1:], strict=False):
-        if tensor in constants:
-            known[name] = float(numpy_helper.to_array(constants[tensor]))
-    return float(known.get("min", -np.inf)), float(known.get("max", np.inf))
-
-
-def holds_zero(bounds: Range) -> bool:
-    """Returns whether rounding can clip at these bounds: the range of integers always includes zero."""
-    return bounds[0] <= 0.0 <= bounds[1]

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from app.conversion.toolchains.host.calibration import Range
+from app.conversion.toolchains.host.fused_activations import UNBOUNDED
 from app.conversion.toolchains.host.inputs import Array
-from app.conversion.toolchains.host.quantization_plan import UNBOUNDED
 
 INT8, UINT16, INT16, INT32 = np.int8, np.uint16, np.int16, np.int32
 HEADROOM = 4.0

@@ -16,8 +16,9 @@ import numpy as np
 from app.conversion.options import HostQuantization
 from app.conversion.toolchains.graph import opset_of
 from app.conversion.toolchains.host.calibration import Range
+from app.conversion.toolchains.host.fused_activations import UNBOUNDED, bounds_of, is_fused_operator
 from app.conversion.toolchains.host.inputs import Array
-from app.conversion.toolchains.host.quantization_plan import UNBOUNDED, QuantizationPlan, bounds_of, is_fused_operator
+from app.conversion.toolchains.host.quantization_plan import QuantizationPlan
 from app.conversion.toolchains.host.quantizer import quantize
 from app.conversion.toolchains.host.search.float_parts import become_bound, become_identity, drop_unread
 from app.conversion.toolchains.host.search.integers import (
