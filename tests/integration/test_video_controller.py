@@ -313,6 +313,42 @@ def test_a_runner_that_cannot_run_is_told_of_once(env: Env) -> None:
     assert env.job(job.uid).reason == ""
 
 
+@pytest.mark.parametrize("is_stalled_first", [True, False])
+def test_a_runner_that_cannot_be_changed_goes_on_and_hides_no_silent_source(env: Env, is_stalled_first: bool) -> None:
+    job = env.running()
+    key, note = WorkKey(JOBS, job.uid, PART), "No signal: it is gone. The source is opened again until it is back."
+
+    def report(seq: int, *flags: str) -> None:
+        facts: Any = {"flags": flags, "silent_s": 1.0, "note": note} if flags else {"flags": []}
+        env.reports.take({"job_uid": job.uid, "seq": seq, "results": [], **facts}, node="edge0", user="", now=env.now)
+
+    def stall() -> None:
+        env.states[key], env.former[key] = WorkerState.FAILED, 1
+        env.report()
+        env.settle()
+
+    def silence() -> None:
+        report(90, "no_signal")
+
+    for step in (stall, silence) if is_stalled_first else (silence, stall):
+        step()
+    env.settle()
+    seen = env.job(job.uid)
+    assert seen.reason == f"{seen.runner_trouble}\n{note}" and seen.silence == note
+    assert seen.runner_trouble.startswith("Its runner cannot be changed, and goes on as before: ")
+    assert types(env, job.uid).count("Note") == 2
+    if is_stalled_first:
+        report(91)
+        assert env.job(job.uid).reason == seen.runner_trouble
+    env.former.clear()
+    env.report()
+    env.settle()
+    assert env.job(job.uid).reason.startswith("Its runner cannot run: "), "its process has ended meanwhile"
+    env.states.clear()
+    env.settle()
+    assert env.job(job.uid).reason == ("" if is_stalled_first else note)
+
+
 def test_only_what_is_news_has_jobs_looked_at(env: Env) -> None:
     job = env.running()
     env.settle()

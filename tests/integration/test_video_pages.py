@@ -29,7 +29,7 @@ from app.model_registry.model import NewVersion
 from app.video import store
 from app.video.cli.tables import job_lines, stages_table
 from app.video.errors import VideoJobNotFound
-from app.video.model.job import CANNOT_RUN, JOBS, JobState, Mode, RestartPolicy, VideoJob
+from app.video.model.job import CANNOT_RUN, JOBS, UNCHANGED, JobState, Mode, RestartPolicy, VideoJob
 from app.video.model.kinds import StageSpec
 from app.video.scheduling.registry import policies
 from app.video.service.orders import order_job
@@ -729,6 +729,17 @@ def test_a_job_whose_runner_cannot_run_is_not_said_to_run(browser: Browser) -> N
         page = browser.get(path).text
         assert "Not running" in text_of(page) and reason in text_of(page)
         assert re.search(r'class="badge bad">\s*Not running', page)
+
+
+def test_a_job_whose_runner_cannot_be_changed_runs_and_its_silent_source_is_shown(browser: Browser) -> None:
+    job = browser.running()
+    with browser.container.database.write() as conn:
+        store.change_flags(conn, job, ["no_signal"], at=to_text(now()))
+        store.change(conn, job.uid, reason=f"{UNCHANGED}there is no space left on the disk.")
+    page = text_of(browser.get(f"/ui/video/{job.uid}"))
+    assert "Not running" not in page and "goes on as before: there is no space left" in page
+    assert "Its source delivers no pictures." in page
+    assert "Its runner" not in browser.get(f"/ui/video/{job.uid}", headers={"Accept-Language": "zh-Hant"}).text
 
 
 def test_what_troubles_a_job_is_said_with_where_to_look(browser: Browser) -> None:

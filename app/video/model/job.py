@@ -60,8 +60,9 @@ class Mode(StrEnum):
     """Measures each stage, model and size on each host, reports that, and finishes."""
 
 
-CANNOT_RUN, SILENCE = "Its runner cannot run: ", "No signal: "
-"""The beginnings of a reason why a job that has a plan processes nothing."""
+CANNOT_RUN, UNCHANGED = "Its runner cannot run: ", "Its runner cannot be changed, and goes on as before: "
+SILENCE = "No signal: "
+"""The beginnings of lines of a job's reason: of its runner, and of its source, the last line."""
 NO_SIGNAL = "no_signal"
 """The flag of a job whose source delivers no picture."""
 
@@ -122,6 +123,18 @@ class VideoJob:
     def is_of_plan(self, result: Mapping[str, Any]) -> bool:
         """Whether a plan_result is of the newest plan, and not of the one before, which goes on for a moment."""
         return self.plan is None or result.get("plan_seq", self.plan.seq) == self.plan.seq
+
+    @property
+    def runner_trouble(self) -> str:
+        """What is wrong with its runner, from its reason; empty: nothing is."""
+        is_one = self.reason.startswith((CANNOT_RUN, UNCHANGED))
+        return self.reason.removesuffix(self.silence).rstrip() if is_one else ""
+
+    @property
+    def silence(self) -> str:
+        """Why its source delivers no picture, from its reason; empty: it does, or that is not known."""
+        line = self.reason.rpartition("\n")[2]
+        return line if line.startswith(SILENCE) else ""
 
     @property
     def title(self) -> str:

@@ -125,7 +125,7 @@ class JobView:
             return "wait"
         if self.cannot_run:
             return "bad"
-        return "busy" if job.flags else "ok" if job.state is JobState.EXEC else "wait"
+        return "busy" if job.flags or job.runner_trouble else "ok" if job.state is JobState.EXEC else "wait"
 
     @property
     def is_over(self) -> bool:

@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 from app.kit.clock import from_text
 from app.nodes.model import OFFLINE_AFTER_S, Node, WorkerState, WorkKey
 from app.video import store
-from app.video.model.job import CANNOT_RUN, JOBS, JobState, VideoJob
+from app.video.model.job import CANNOT_RUN, JOBS, UNCHANGED, JobState, VideoJob
 from app.video.service.orders import can_run, job_key
 from app.video.service.reports import NODE_FLAGS, NODE_FULL, OFFLINE, UNDELIVERED
 from app.video.service.resources import host_key
@@ -26,8 +26,8 @@ class NodeSnapshot:
     last_seen_at: str
     host: tuple[Any, ...]
     """Of its stage host and its videos; only for comparison."""
-    runners: Mapping[WorkKey, tuple[str, str]]
-    """key → (state, address)"""
+    runners: Mapping[WorkKey, tuple[str, str, int]]
+    """key → (state, address, generation of the process of a former order)"""
 
     @staticmethod
     def of(node: Node) -> NodeSnapshot:
@@ -35,7 +35,7 @@ class NodeSnapshot:
         stages = host.detail.get("stages") if host else None
         served = sorted(map(str, stages)) if isinstance(stages, Mapping) else []
         runners = {
-            worker.key: (worker.state.value, worker.address)
+            worker.key: (worker.state.value, worker.address, worker.former_generation)
             for worker in node.report.workers
             if worker.key.kind == JOBS
         }
@@ -129,15 +129,18 @@ def _of_own_node(job: VideoJob, own: Node | None) -> list[JobChange]:
 
 
 def _of_runner(stored: StoredJob, own: Node) -> list[JobChange]:
-    """Its failure is the job's reason until it runs."""
-    runner, reason = own.worker(job_key(stored.job.uid)), stored.job.reason
+    """Its failure is in the job's reason until it runs, before why its source is silent."""
+    job = stored.job
+    runner = own.worker(job_key(job.uid))
     if runner is None:
         return []
     if runner.state is WorkerState.FAILED:
-        message = f"{CANNOT_RUN}{runner.message or runner.reason or 'it ended again and again'}"
-        return [JobChange(message, reason=message)] if message != reason else []
-    if runner.state is WorkerState.RUNNING and reason.startswith(CANNOT_RUN):
-        return [JobChange("Its runner runs again.", reason="")]
+        trouble = UNCHANGED if runner.former_generation else CANNOT_RUN
+        message = f"{trouble}{runner.message or runner.reason or 'it ended again and again'}".rstrip()
+        reason = "\n".join(filter(None, (message, job.silence)))
+        return [JobChange(message, reason=reason)] if message != job.runner_trouble else []
+    if runner.state is WorkerState.RUNNING and job.runner_trouble:
+        return [JobChange("Its runner runs again.", reason=job.silence)]
     return []
 
 

@@ -139,11 +139,11 @@ class Reports:
         store.change(conn, job.uid, **columns)
         if report.flags is not None:
             trouble = _sink_trouble(conn, job, at)
-            reason = _find_silence(report, job.reason if NO_SIGNAL in report.flags else "")
+            silence = _find_silence(report, job.silence if NO_SIGNAL in report.flags else "")
             flags = {*report.flags, *(NODE_FLAGS & set(job.flags)), *({SINK_STUCK} if trouble else ())}
-            store.change_flags(conn, job, flags, at=at, reasons={NO_SIGNAL: reason, SINK_STUCK: trouble})
-            if reason != job.reason and (reason or job.reason.startswith(SILENCE)):
-                store.change(conn, job.uid, reason=reason)
+            store.change_flags(conn, job, flags, at=at, reasons={NO_SIGNAL: silence, SINK_STUCK: trouble})
+            if silence != job.silence:
+                store.change(conn, job.uid, reason="\n".join(filter(None, (job.runner_trouble, silence))))
         store.put_measurements(conn, report.profile)
         if report.note:
             store.add_event(conn, job.uid, at, type="Note", message=report.note)

@@ -71,6 +71,7 @@ class Env:
         self.media_server = MEDIA_SERVER
         self.detail: dict[str, dict[str, Any]] = {name: {} for name in NODES}
         self.states: dict[WorkKey, WorkerState] = {}
+        self.former = dict[WorkKey, int]()
         self.report_problem = self.delivery_problem = ""
         self.sinks: Mapping[str, SinkProgress] = {}
         self.videos: Mapping[str, Mapping[str, str]] = VIDEOS
@@ -201,6 +202,7 @@ class Env:
             order.generation,
             self.states.get(order.key, WorkerState.RUNNING),
             pid=1,
+            former_generation=self.former.get(order.key, 0),
             started_at=to_text(self.now),
             detail=detail,
             address=f"{ADDRESS[name]}:{5500 if is_host else 5101}",
