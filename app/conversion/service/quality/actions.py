@@ -22,7 +22,7 @@ MESSAGES: Mapping[str, str] = {
     "preprocess": "Prepare the pictures as %(family)s models are trained: %(values)s.",
     "preprocess_check": "Check the preprocessing: %(reason)s",
     "goal": "Let the conversion search for %(goal)s automatically.",
-    "task": "Let the conversion search for %(goal)s: the SNR is good, but %(lost)s percent of the answers are lost.",
+    "task": "Let the conversion search for %(goal)s: the SNR is good, but the task loses %(lost)s percent.",
     "candidate": "Use %(name)s: %(snr_db)s dB.",
     "fastest": "Stay in float where int8 is slower: int8 takes %(int8_ms)s ms and float %(float_ms)s ms here.",
     "more_samples": "Calibrate with about %(good)s typical pictures instead of %(count)s.",

@@ -105,8 +105,8 @@ def quality_warnings(report: Mapping[str, Any]) -> list[str]:
     warnings = _warn_of_empty_answers(report["quality"].get("task"), passed=verdict["passed"])
     if (lost := find_hidden_loss(report)) is not None:
         warnings.append(
-            f'the SNR is good, but {lost:.1f} % of the answers are lost: the goal "{TASK_GOAL}" looks for a model that '
-            "keeps them"
+            f'the SNR is good, but the task loses {lost:.1f} %: the goal "{TASK_GOAL}" looks for a model that loses '
+            "less"
         )
     silent = [output["name"] for output in outputs if output.get("silent_samples")]
     warnings += [f"output {name!r} is all zero for some samples, which have no SNR" for name in silent]

@@ -76,8 +76,8 @@ def test_what_a_chip_did_not_measure_is_said() -> None:
     assert "The toolchain measured no SNR." in text
 
 
-def test_answers_that_are_lost_behind_a_good_snr_make_the_verdict_a_warning() -> None:
+def test_a_loss_of_the_task_behind_a_good_snr_makes_the_verdict_a_warning() -> None:
     bie = {**BIE, "quality": {**BIE["quality"], "task": {"kind": "top1", "n": 8, "float_agreement": 0.875}}}
     text = strip(Reports(ONNX, bie, NEF), "host")
-    assert "But 12.5 percent of the answers are lost." in text
-    assert "answers are lost" not in strip(Reports(ONNX, BIE, NEF), "host")
+    assert "But the task loses 12.5 percent." in text
+    assert "the task loses" not in strip(Reports(ONNX, BIE, NEF), "host")

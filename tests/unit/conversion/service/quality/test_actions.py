@@ -193,16 +193,13 @@ def test_a_search_of_another_version_is_read_as_far_as_it_goes() -> None:
     assert read_search({}) is None
 
 
-def test_answers_that_are_lost_behind_a_good_snr_are_searched_for_by_the_task() -> None:
+def test_a_loss_of_the_task_behind_a_good_snr_makes_it_the_next_goal() -> None:
     passed = {"passed": True, "nothing_quantized": False, "snr_db": 22.3}
     task = {"kind": "top1", "n": 16, "float_agreement": 0.75}
     rows = [candidate(0, 22.3, is_taken=True), candidate(1, 24.0)]
     bie = report(*rows, verdict=passed, quality={"task": task})
     first, *_ = advised(bie)
-    assert (
-        first.text
-        == "Let the conversion search for drop<=1%: the SNR is good, but 25.0 percent of the answers are lost."
-    )
+    assert first.text == "Let the conversion search for drop<=1%: the SNR is good, but the task loses 25.0 percent."
     changed = patch_options(Options(), first.options_patch)
     assert changed is not None and changed.quantization.goal == "drop<=1%"
     assert "task" not in {one.code for one in advised({**bie, "quality": {"task": {**task, "float_agreement": 1.0}}})}

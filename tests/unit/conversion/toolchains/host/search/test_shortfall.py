@@ -206,10 +206,10 @@ def test_pictures_that_show_nothing_are_told(task: dict[str, Any] | None, passed
     assert (fragment in told[0] and len(told) == 1) if fragment else not told
 
 
-def test_answers_that_are_lost_behind_a_good_snr_are_told() -> None:
+def test_a_loss_of_the_task_behind_a_good_snr_is_told() -> None:
     report = {
         "verdict": {"passed": True, "nothing_quantized": False, "snr_db": 22.3},
         "quality": {"outputs": [], "task": {"kind": "top1", "n": 16, "answered": 16, "float_agreement": 0.75}},
     }
     [line] = quality_warnings(report)
-    assert line.startswith("the SNR is good, but 25.0 % of the answers are lost") and '"drop<=1%"' in line
+    assert line.startswith("the SNR is good, but the task loses 25.0 %") and '"drop<=1%"' in line
