@@ -64,6 +64,10 @@ class TextForm:
         are_lists = all(_NAMES.fullmatch(fact) for name, fact in facts.items() if LISTS.fullmatch(name))
         return facts if at < end and are_lists else None
 
+    def fill(self, values: Mapping[str, str]) -> str:
+        """Returns the translation with these values; a % that belongs to no placeholder is one, as in the pattern."""
+        return _PLACE.sub(lambda place: values[place[1]], self.translation)
+
 
 def filters(language: str) -> dict[str, Callable[[str], Markup]]:
     """written: Translates a stored English text."""
@@ -94,7 +98,7 @@ def match_translation(forms: tuple[TextForm, ...], text: str, depth: int = 0) ->
     for form in forms:
         facts = form.facts_in(text)
         if facts is not None:
-            return form.translation % _in_language(forms, facts, depth + 1)
+            return form.fill(_in_language(forms, facts, depth + 1))
     return None
 
 
