@@ -45,7 +45,7 @@ def action_context(record: JobRecord, quality: Quality, bie: JsonObject | None) 
     """Returns the first action, the following ones, and what else can be done with a good result."""
     shown = [ShownAction(one, _can_apply(record, one)) for one in actions_of(record, bie)]
     is_done = record.status is Status.COMPLETED and "out.nef" in record.artifacts
-    has_passed = quality.verdict is None or quality.verdict.passed
+    has_passed = (quality.verdict is None or quality.verdict.passed) and quality.hidden_loss is None
     is_good = is_done and has_passed and (quality.goal is None or quality.goal.is_reached)
     is_host = record.options.toolchain is ToolchainName.HOST
     return {

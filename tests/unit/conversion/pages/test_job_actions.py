@@ -55,6 +55,13 @@ def test_a_result_that_keeps_the_rule_and_misses_its_goal_is_not_good() -> None:
     assert not actions["is_good"] and actions["next_action"] is not None
 
 
+def test_a_good_snr_that_hides_a_loss_of_the_task_is_not_good() -> None:
+    hidden = {**bie(passed=True), "quality": {"task": {"kind": "top1", "n": 16, "float_agreement": 0.5}}}
+    actions = context(job(), hidden)
+    assert not actions["is_good"]
+    assert actions["next_action"].name == "task:" and actions["next_action"].can_apply
+
+
 @pytest.mark.parametrize("change", [{"color": "PINK"}, {"no_such_field": 1}])
 def test_a_change_that_does_not_fit_the_options_is_not_offered_as_a_click(change: dict[str, Any]) -> None:
     actions = context(job({**SURE, "preprocess": change}), bie(passed=False))
