@@ -23,6 +23,8 @@ Up to the vendor's 20 dB the mean alone counts."""
 ALIKE_DB = 1.0
 """Candidates at the same cost whose ranks differ by less than this, in dB, are alike but for a single picture: of these
 the one with the higher mean is better."""
+SAME_DROP = 0.2
+"""Losses of the task that differ by no more than this, in percent, are the same."""
 LARGER_DB = 0.5
 """What smoothing and splitting have to gain in any case, in dB, since they may add nodes or channels."""
 Rewrite = Literal["equalization", "smoothing", "channel_splitting"]
@@ -251,8 +253,8 @@ class Trail:
         good = [one for one in whole if one.is_good]
         if good:
             tensors_16, least = min(one.order for one in good)
-            alike = (one for one in good if one.choice.tensors_16 == tensors_16 and one.order[1] <= least + ALIKE_DB)
-            return max(alike, key=lambda one: one.rank_db)
+            alike = [one for one in good if one.choice.tensors_16 == tensors_16 and one.order[1] <= least + ALIKE_DB]
+            return max(_keep_task(alike), key=lambda one: one.rank_db)
         drops = {one.id: drop for one in whole if (drop := one.score.drop_percent) is not None}
         if self.is_by_task and drops:
             least = min(drops.values())
@@ -263,6 +265,15 @@ class Trail:
     def to_json(self) -> list[JsonObject]:
         taken = self.best
         return [one.to_json(_choose_verdict(one, taken, self.goal_db)) for one in self.candidates]
+
+
+def _keep_task(alike: list[TriedCandidate]) -> list[TriedCandidate]:
+    """Returns those that lose no more of the task than the best of them; all if that of one is not known."""
+    drops = [one.score.drop_percent for one in alike]
+    known = [drop for drop in drops if drop is not None]
+    if len(known) < len(alike):
+        return alike
+    return [one for one, drop in zip(alike, known, strict=True) if drop <= min(known) + SAME_DROP]
 
 
 def _choose_verdict(one: TriedCandidate, taken: TriedCandidate, goal_db: float | None) -> VerdictCode:

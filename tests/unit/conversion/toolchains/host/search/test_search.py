@@ -22,7 +22,7 @@ from app.conversion.toolchains.host.search import search as search_module
 from app.conversion.toolchains.host.search.acceptance import ALTERED_SLACK_DB
 from app.conversion.toolchains.host.search.alterations import altered
 from app.conversion.toolchains.host.search.basis import basis_of
-from app.conversion.toolchains.host.search.candidates import Choice, Trail, TriedCandidate
+from app.conversion.toolchains.host.search.candidates import ALIKE_DB, Choice, Trail, TriedCandidate
 from app.conversion.toolchains.host.search.judge import Judge
 from app.conversion.toolchains.host.search.result import SearchResult
 from app.conversion.toolchains.host.search.score import Score
@@ -198,6 +198,17 @@ def test_a_lowest_picture_that_is_hardly_higher_outweighs_no_mean() -> None:
     assert Trail([slower, lower]).best is slower
     dearer = replace(slower, choice=replace(slower.choice, wide=frozenset({"t"})))
     assert Trail([dearer, lower]).best is lower
+
+
+def test_of_candidates_that_are_alike_the_one_that_keeps_the_task_is_taken() -> None:
+    louder = TriedCandidate(0, USUAL, Score({"y": [30.6]}, drops=[6.0]), True, True, 3)
+    right = TriedCandidate(1, Choice("mean"), Score({"y": [31.9]}, drops=[0.1]), True, True, 3)
+    assert 0 < louder.rank_db - right.rank_db < ALIKE_DB
+    assert Trail([louder, right]).best is right
+    assert Trail([louder, replace(right, score=Score({"y": [31.9]}, drops=[5.9]))]).best is louder, "the same loss"
+    assert Trail([louder, replace(right, score=Score({"y": [31.9]}))]).best is louder, "its loss is not known"
+    far = replace(right, score=Score({"y": [30.0]}, drops=[0.0]))
+    assert Trail([louder, far]).best is louder, "a good SNR is not given up for it"
 
 
 def test_up_to_the_vendors_rule_the_mean_alone_counts() -> None:
