@@ -25,7 +25,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from app.edge.video.runner import job
+from app.edge.video.runner import job, reporter
 from app.edge.video.runner.job import JobRunner
 from app.edge.video.runner.main import _application
 from app.edge.video.runner.reporter import PlanRequester
@@ -49,8 +49,10 @@ PATIENCE = {
     (job, "LOOK_S"): 0.05,
     (job, "PROBE_S"): 0.1,
     (PlanRequester, "LEAST_S"): 0.3,
+    (reporter, "TIMEOUT_S"): PATIENCE_S,
 }
-"""How often a runner of the tests reports, reads its work, asks after lost hosts and demands a plan."""
+"""How often a runner of the tests reports, reads its work, asks after lost hosts and demands a plan, and how long it
+waits for its agent: rows of whose arrival it does not hear are sent again."""
 NEVER = 10**6
 Answer = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
