@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -199,9 +202,38 @@ def test_a_session_keeps_no_second_copy_of_its_model() -> None:
     assert all(value is not data for value in vars(open_session(data, 1)).values())
 
 
-def test_a_manifest_that_is_nested_without_end_is_refused(tmp_path: Path) -> None:
+def manifest(**changed: Any) -> str:
+    """That of an empty model."""
+    stored = {"size_bytes": 0, "sha256": hashlib.sha256(b"").hexdigest()}
+    whole = {"format": sessions.NEF_FORMAT, "version": sessions.NEF_VERSION, "files": {MODEL: stored}}
+    return json.dumps(whole | changed)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "not a NEF of the host toolchain"),
+        ("[" * 100_000, "no JSON"),
+        (manifest(note="x" * sessions.MANIFEST_BYTES_MAX), "too large"),
+        (manifest(format="other"), "does not name the host toolchain's format"),
+        (manifest(version=sessions.NEF_VERSION + 1), "version 2 of the format"),
+        (manifest(files={MODEL: {"size_bytes": 1, "sha256": hashlib.sha256(b"").hexdigest()}}), "has 0 bytes"),
+        (manifest(files={MODEL: {"size_bytes": 0, "sha256": hashlib.sha256(b"x").hexdigest()}}), "does not match"),
+    ],
+    ids=[
+        "missing",
+        "nested without end",
+        "too large",
+        "another format",
+        "another version",
+        "another size",
+        "another model",
+    ],
+)
+def test_a_nef_whose_manifest_does_not_fit_is_refused(tmp_path: Path, text: str | None, message: str) -> None:
     with zipfile.ZipFile(tmp_path / "out.nef", "w") as archive:
-        archive.writestr(sessions.MANIFEST, "[" * 100_000)
+        if text is not None:
+            archive.writestr(sessions.MANIFEST, text)
         archive.writestr(MODEL, b"")
-    with pytest.raises(InvalidModel, match="no JSON"):
+    with pytest.raises(InvalidModel, match=message):
         read_nef(tmp_path / "out.nef")
