@@ -11,6 +11,7 @@ import pytest
 
 from app.bootstrap.container import assemble
 from app.conversion.model import JobRecord, Status
+from app.model_registry.schemas import MAX_LABELS_TEXT
 from tests.harness.api import Api, code_of, pngs, small_model, store_of, vector_model
 from tests.harness.conversion_jobs import finished_job
 from tests.harness.deployment import Deployment
@@ -137,6 +138,10 @@ def test_what_is_wrong_with_a_file_is_said_and_nothing_is_kept(deployment: Deplo
     assert code_of(web.post(MODELS, files=[file, file])) == (400, "BAD_REQUEST")
     assert code_of(web.post(MODELS, files=[("name", (None, "m"))])) == (400, "BAD_REQUEST")
     assert code_of(web.post(MODELS, files=[("model", (None, "text"))])) == (400, "BAD_REQUEST")
+    name = ("name", (None, "m"))
+    assert code_of(web.post(MODELS, files=[name, name, file])) == (400, "BAD_REQUEST")
+    assert code_of(web.post(MODELS, files=[("name", ("m.txt", "m")), file])) == (400, "BAD_REQUEST")
+    assert code_of(bring(web, labels="a\n" * 2 * MAX_LABELS_TEXT + "a")) == (413, "TOO_LARGE")
     broken = {"Content-Type": "multipart/form-data; boundary=x"}
     assert code_of(web.post(MODELS, content=b"--x\r\nContent-Disp", headers=broken)) == (400, "BAD_REQUEST")
     assert code_of(web.post(MODELS, content=b"{", headers={"Content-Type": "application/json"})) == (400, "BAD_REQUEST")

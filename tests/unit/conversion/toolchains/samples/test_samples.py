@@ -218,6 +218,7 @@ def header(text: str) -> bytes:
         b"text",
         b"\x93NUMPY\x09\x00xxxxxxx",
         header("{'descr': '<f4', 'fortran_order': False, 'shape': (-1, -39)}\n"),
+        header("{'descr': '<f4', 'fortran_order': False, 'shape': (-1, 39)}\n"),
         header("{'descr': '<f4', 'fortran_order': False, 'shape': (1000000000000, 39)}\n"),
         header("{'descr': '<f4', 'fortran_order': 1}\n"),
         header("(" * 5000 + "\n"),
