@@ -6,6 +6,7 @@ import base64
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import httpx
@@ -19,6 +20,7 @@ from app.kit.clock import now
 from app.kit.web.idempotency import HEADER, REPLAYED
 from app.video.compat import services
 from app.video.model.job import JobState
+from tests.harness import http_server
 from tests.harness.video.records import ADDRESSES, AGENT_PORT, CLOUD, EDGE, dag
 from tests.harness.video.web import VideoWeb, bearer
 from tests.harness.video.web_fixtures import client, env, started
@@ -538,3 +540,19 @@ def test_what_is_served_where_is_told_as_the_origin_does(env: VideoWeb, client: 
     assert resources[ADDRESSES[EDGE]]["face_alignment"] == {"n_process": 2, "cpu_ratio": 0.3, "mem_ratio": 0.2}
     cluster = client.get("/get_cluster_info").json()[ADDRESSES[CLOUD]]
     assert (cluster["node_role"], cluster["n_cpu"], cluster["cpu_ratio"], cluster["mem"]) == ("cloud", 4, 0.35, 8192)
+
+
+def test_a_call_whose_host_breaks_off_is_run_on_no_other(
+    env: VideoWeb, client: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    env.running()
+    serving, calls = services.serving_nodes, list[bytes]()
+
+    def break_off(handler: BaseHTTPRequestHandler, body: bytes) -> None:
+        calls.append(body)
+        handler.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{")
+
+    with http_server.served(break_off) as url:
+        monkeypatch.setattr(services, "serving_nodes", lambda *given: [_at(one, url) for one in serving(*given)])
+        assert "broke off" in refused(client.post("/service/face_detection", content=b"once"), 503)
+    assert calls == [b"once"]
