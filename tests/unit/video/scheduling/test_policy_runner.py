@@ -49,6 +49,10 @@ BODIES = {
     "deep": "a = []\n    for _ in range(100000): a = [a]\n    return (a, a)",
     "much": "return ({'resolution': 'x' * 2_000_000}, {})",
 }
+SENT = {"sends_no_json": b"{\n", "sends_no_object": b"[]\n", "sends_no_answer": b'{"took_ms": 1}\n'}
+SEND = "import gc, socket; next(one for one in gc.get_objects() if isinstance(one, socket.socket)).sendall"
+BODIES |= {name: f"{SEND}({text!r}); return {PLACED}" for name, text in SENT.items()}
+"""These answer in the place of the process that runs them."""
 MODULE = "".join(
     f'def {name}(*, dag, state, **rest):\n    """Does {name}.\n\n    And more."""\n    {body}\n\n\n'
     for name, body in BODIES.items()
@@ -174,6 +178,9 @@ def test_a_policys_words_are_made_fit_for_a_log(policy_runner: PolicyRunner) -> 
         ("wrong_size", {"invalid"}, "wrong_size answered a plan that cannot be: video_conf.resolution: '144p'"),
         ("deep", {"invalid"}, "The last plan stays."),
         ("much", {"invalid"}, "much gave an answer without end. The last plan stays."),
+        ("sends_no_json", {"invalid"}, "sends_no_json gave an answer that is no JSON."),
+        ("sends_no_object", {"invalid"}, "sends_no_object gave an answer that is no object."),
+        ("sends_no_answer", {"invalid"}, "sends_no_answer gave an answer of no known form."),
         ("nobody", {"unknown"}, "There is no scheduling policy 'nobody'. The last plan stays."),
         ("gone", {"unknown"}, "The scheduling policy gone cannot be loaded"),
         ("lost", {"unknown"}, "The scheduling policy lost cannot be loaded"),
