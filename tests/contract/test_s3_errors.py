@@ -150,6 +150,26 @@ def test_a_download_cut_short_is_no_file(tmp_path: Path) -> None:
         assert list(tmp_path.iterdir()) == []
 
 
+def test_objects_that_the_server_keeps_are_not_reported_as_deleted() -> None:
+    entries = "".join(
+        f"<Contents><Key>p/{name}</Key><LastModified>2026-11-01T00:00:00.000Z</LastModified><Size>1</Size></Contents>"
+        for name in "ab"
+    )
+    answers = {
+        "GET": f"<ListBucketResult><Name>bucket</Name><IsTruncated>false</IsTruncated>{entries}</ListBucketResult>",
+        "POST": "<DeleteResult><Error><Key>p/b</Key><Code>AccessDenied</Code></Error></DeleteResult>",
+    }
+
+    def answer(request: BaseHTTPRequestHandler, _: bytes) -> None:
+        respond(request, answers.get(request.command, "").encode(), headers={"Content-Type": "application/xml"})
+
+    with (
+        served(answer) as url,
+        pytest.raises(StoreUnavailable, match=r"1 of 2 objects were not deleted \(AccessDenied\)"),
+    ):
+        store_at(url).delete_prefix("p/")
+
+
 @pytest.mark.parametrize("endpoint", ["", "http://", "ftp://host", "http://host/path", "http://a:b@host", "host?x=1"])
 def test_an_endpoint_that_cannot_be_one_is_refused(endpoint: str) -> None:
     with pytest.raises(ValueError, match="endpoint"):
