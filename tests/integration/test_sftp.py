@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import os
 import subprocess
@@ -9,9 +10,11 @@ from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
+import asyncssh
 import pytest
 
 from app.accounts.model import Role
+from app.homes.sftp.builtin.server import SESSIONS
 from app.homes.sftp.builtin.session import MAX_LOGGED
 from tests.harness.sftp import SftpServer, has_client, kill
 from tests.harness.until import PATIENCE_S, until
@@ -205,6 +208,20 @@ def test_the_fingerprint_is_that_of_the_host_key(server: SftpServer, name: str, 
     assert info.fingerprint in told.stdout
     assert (info.port, info.username) == (server.port, name)
     assert (server.settings.data_dir / "sftp" / "host_key").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_connection_with_too_many_sessions_is_ended(server: SftpServer, name: str, home: Path) -> None:
+    async def open_many() -> None:
+        async with asyncssh.connect(
+            "127.0.0.1", server.port, username=name, client_keys=[str(server.key)], known_hosts=None, config=None
+        ) as connection:
+            for _ in range(SESSIONS):
+                await connection.start_sftp_client()
+            with pytest.raises((asyncssh.Error, OSError)):
+                await connection.start_sftp_client()
+            await connection.wait_closed()
+
+    asyncio.run(asyncio.wait_for(open_many(), PATIENCE_S))
 
 
 def test_there_is_no_shell_and_no_forwarding(server: SftpServer, name: str, home: Path) -> None:

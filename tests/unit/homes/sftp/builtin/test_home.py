@@ -58,6 +58,8 @@ def alice(root: Path) -> Path:
 def test_a_path_is_read_as_inside_the_home(path: bytes, inner: str, shown: bytes) -> None:
     assert inner_path(path) == inner
     assert to_shown_path(path) == shown
+    with pytest.raises(OSError, match="NUL byte"):
+        inner_path(path + b"/a\0b")
 
 
 @pytest.mark.parametrize(
