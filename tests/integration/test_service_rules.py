@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from html import unescape
@@ -75,18 +76,28 @@ def test_rows_make_events_that_go_to_a_broker_and_to_the_users_targets(
     assert f"/ui/services/default/{service.name}/rules#events" in page
 
 
+def sink_of(env: Env, web: Within, service: Service, address: str) -> Callable[..., None]:
+    """Adds a sink by MQTT. Returns what changes its columns, as deliveries do."""
+    body = {"kind": "mqtt", "address": address, "content": "rows"}
+    sink_id = web.post(f"{place_of(service)}/sinks", json=body).json()["sink_id"]
+
+    def change(**columns: Any) -> None:
+        with env.container.database.write() as conn:
+            result_store.change_sink(conn, sink_id, **columns)
+
+    return change
+
+
 def test_a_sink_that_is_stuck_degrades_its_service_and_the_user_is_told_once(
     env: Env, web: Within, service: Service
 ) -> None:
     target = env.container.notifications.targets.add(env.user, NewTarget(Kind.WEBHOOK, "https://example.org/alerts"))
-    body = {"kind": "mqtt", "address": "mqtt://me:secret@127.0.0.1:9/door", "content": "rows"}
-    sink_id = web.post(f"{place_of(service)}/sinks", json=body).json()["sink_id"]
+    change = sink_of(env, web, service, "mqtt://me:secret@127.0.0.1:9/door")
 
     def after(minutes: float, **sink: Any) -> tuple[str, list[str]]:
         """The reason of its condition, and of which alerts its user was told."""
         if sink:
-            with env.container.database.write() as conn:
-                result_store.change_sink(conn, sink_id, **sink)
+            change(**sink)
         env.now += timedelta(minutes=minutes)
         env.settle()
         told = [d for d in env.container.notifications.outbox.newest(env.user) if d.target_id == target.target_id]
@@ -113,15 +124,13 @@ def test_each_problem_of_a_service_is_told_when_it_has_lasted_and_when_it_is_ove
     env: Env, web: Within, service: Service
 ) -> None:
     target = env.container.notifications.targets.add(env.user, NewTarget(Kind.WEBHOOK, "https://example.org/problems"))
-    body = {"kind": "mqtt", "address": "mqtt://127.0.0.1:9/door", "content": "rows"}
-    sink_id = web.post(f"{place_of(service)}/sinks", json=body).json()["sink_id"]
+    change = sink_of(env, web, service, "mqtt://127.0.0.1:9/door")
     known = set[str]()
 
     def told(minutes: float, **sink: Any) -> list[tuple[str, list[str], list[str]]]:
         """Kind, what has begun or is over, and all that there is: of what is told after so many minutes more."""
         if sink:
-            with env.container.database.write() as conn:
-                result_store.change_sink(conn, sink_id, **sink)
+            change(**sink)
         env.now += timedelta(minutes=minutes)
         env.settle()
         newest = env.container.notifications.outbox.newest(env.user, target_id=target.target_id)
@@ -217,10 +226,7 @@ def test_what_is_wrong_beside_a_change_that_is_not_carried_out_is_shown_and_told
     env: Env, web: Within, service: Service
 ) -> None:
     target = env.container.notifications.targets.add(env.user, NewTarget(Kind.WEBHOOK, "https://example.org/stalled"))
-    body = {"kind": "mqtt", "address": "mqtt://127.0.0.1:9/door", "content": "rows"}
-    sink_id = web.post(f"{place_of(service)}/sinks", json=body).json()["sink_id"]
-    with env.container.database.write() as conn:
-        result_store.change_sink(conn, sink_id, tries=STUCK_TRIES, problem="refused")
+    sink_of(env, web, service, "mqtt://127.0.0.1:9/door")(tries=STUCK_TRIES, problem="refused")
     env.fail("edge", log=())
     stream = {"reason": "SourceUnavailable", "message": "yard: cam is not reached.", "is_partial": True}
     detail = {"stream": stream, "sources": [{"name": "yard", "status": "no_signal", "since": "", "message": "gone"}]}

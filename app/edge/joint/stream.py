@@ -135,7 +135,7 @@ class SourceStream:
 
 
 class SourceTracker:
-    """For any thread."""
+    """The states of the sources of a worker, and what follows from them for the worker itself. For any thread."""
 
     def __init__(
         self, joint: JointInference, sources: Sequence[NamedSource], *, clock: Callable[[], datetime] = now
