@@ -85,8 +85,10 @@ class Backoffs:
         """Records late frames.
 
         Args:
-            late_s: the seconds of the video that they stand for.
+            late_s: the seconds of the video that they stand for. Of a source of next to no frames a second that is
+                more than has passed: no more than the time that is looked back on counts.
         """
+        late_s = min(late_s, MOMENTS_S)
         if self.moments and self.now - self.moments[-1][1] < MOMENT_S:
             begin, _, sum_s = self.moments[-1]
             self.moments[-1] = [begin, self.now, sum_s + late_s]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
-from app.video.scheduling.backoffs import MOST_KEPT, OVERLOAD_PAUSE, PAUSE, Backoffs
+from app.video.scheduling.backoffs import MOMENTS_S, MOST_KEPT, OVERLOAD_PAUSE, PAUSE, Backoffs
 
 
 def test_a_bar_ends_and_each_time_lasts_longer() -> None:
@@ -103,6 +104,16 @@ def test_late_frames_count_when_they_come_at_several_moments_of_a_minute() -> No
     Backoffs(state, 120.0).note_late(0.5)
     assert Backoffs(state, 120.0).late_s == 1.75
     assert Backoffs(state, 170.0).late_s == 0.0, "the first is forgotten"
+
+
+@pytest.mark.parametrize("late_s", [1e300, float("inf")])
+def test_more_late_seconds_than_are_looked_back_on_count_as_those(late_s: float) -> None:
+    """A source that names a rate of next to nothing makes each of its frames stand for as long as one likes."""
+    state: dict[str, Any] = {}
+    for now in (100.0, 101.0, 120.0):
+        Backoffs(state, now).note_late(late_s)
+    json.dumps(state, allow_nan=False)
+    assert Backoffs(state, 120.0).late_s == 3 * MOMENTS_S
 
 
 def test_a_pause_is_as_long_as_demanded_at_least() -> None:
