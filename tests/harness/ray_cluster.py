@@ -95,6 +95,17 @@ class RayCluster:
             self.wait_until_ready()
 
     def start_head(self) -> None:
+        """Until it listens. Ray gives it 30 s, too, so one that has ended is started again."""
+        self._spawn_head()
+
+        def listens() -> bool:
+            if self.head is None or not self.head.is_running():
+                self._spawn_head()
+            return ray_node.listens(self._gcs_port)
+
+        self._until("the head listens", listens)
+
+    def _spawn_head(self) -> None:
         sessions = Path(tempfile.mkdtemp(dir=self.folder, prefix="s"))
         command = ray_node.head_command(
             gcs_port=self._gcs_port,
@@ -104,7 +115,6 @@ class RayCluster:
             store_bytes=STORE_BYTES,
         )
         self.head = self._run("head", command)
-        self._until("the head listens", lambda: ray_node.listens(self._gcs_port))
 
     def start_worker(self, gpus: int, cpus: int, others: Mapping[str, float] | None = None) -> None:
         """others: custom resources."""
