@@ -25,7 +25,7 @@ ORIGIN: Mapping[str, type] = {"node": str, "source": str, "model_name": str, "mo
 CSV_COLUMNS = (
     *("frame", "at", "pts_s", "tracked", "counts", "class", "score", "x1", "y1", "x2", "y2"),
     *ORIGIN,
-    *("keypoints", "mask", "id"),
+    *("keypoints", "mask", "id", "stored_at"),
 )
 MOST_INTEGER = 1 << 63
 """Parquet has 64 bits for one."""
@@ -71,9 +71,10 @@ def csv_lines(records: Iterable[FrameRecord]) -> Iterator[str]:
             score = "" if one.score is None else one.score
             details = [json.dumps(rows, separators=(",", ":")) if rows else "" for rows in (one.keypoints, one.mask)]
             track_id = "" if one.track_id is None else one.track_id
-            yield _write_csv_line((*facts, one.label, score, *one.box, *origin, *details, track_id))
+            cells = (one.label, score, *one.box, *origin, *details, track_id, record.stored_at)
+            yield _write_csv_line((*facts, *cells))
         if not record.objects:
-            yield _write_csv_line((*facts, *[""] * 6, *origin, "", "", ""))
+            yield _write_csv_line((*facts, *[""] * 6, *origin, "", "", "", record.stored_at))
 
 
 def jsonl_lines(records: Iterable[FrameRecord]) -> Iterator[str]:
@@ -108,6 +109,7 @@ def _iterate_objects(record: FrameRecord) -> Iterator[JsonObject]:
         "sample": _as(str, row.get("sample")),
         "answered_by": _as(str, row.get("answered_by")),
         "is_hard": _as(bool, row.get("is_hard")),
+        "stored_at": datetime.fromisoformat(record.stored_at) if record.stored_at else None,
     }
     for one in record.objects:
         x1, y1, x2, y2 = map(float, one.box)
@@ -137,14 +139,14 @@ def _as(kind: type, value: object) -> Any:
 def _build_schema() -> pa.Schema:
     import pyarrow as pa
 
-    number, integer, text, flag = pa.float64(), pa.int64(), pa.string(), pa.bool_()
-    named = {"frame": pa.int64(), "at": pa.timestamp("ms", "UTC"), "pts_s": number, "tracked": flag}
+    number, integer, text, flag, time = pa.float64(), pa.int64(), pa.string(), pa.bool_(), pa.timestamp("ms", "UTC")
+    named = {"frame": pa.int64(), "at": time, "pts_s": number, "tracked": flag}
     named |= {"counts": pa.map_(text, number), "class": text, "score": number}
     named |= dict.fromkeys(("x1", "y1", "x2", "y2"), number)
     named |= dict.fromkeys(("node", "source", "sample", "answered_by"), text) | {"is_hard": flag}
     named |= {"model_name": text, "model_version": integer, "plan": integer}
     named |= dict.fromkeys(("keypoints", "mask"), pa.list_(pa.list_(number)))
-    return pa.schema(named | {"id": integer})
+    return pa.schema(named | {"id": integer, "stored_at": time})
 
 
 class _Sink(io.RawIOBase):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from dataclasses import replace
@@ -184,6 +185,10 @@ def test_what_is_of_a_wrong_clock_is_kept_as_long_as_the_rest_and_shown_with_whe
         answered, told = (web.get(f"{place}/{what}").json() for what in ("rows", "rule-events"))
         assert (len(answered["rows"]), len(told["events"])) == (rows, events)
         assert told["crossings"] == ({"cross": {"left": 1, "right": 0}} if events else {})
+        lines = csv.DictReader(web.get(f"{place}/rows.csv").text.splitlines())
+        assert [(one["at"], one["stored_at"]) for one in lines] == [
+            (one["at"], one["stored_at"]) for one in answered["rows"]
+        ]
         for one in [*answered["rows"], *told["events"]][: rows - 1]:
             assert (one["at"][:10], one["stored_at"]) == (f"{year}-01-02", to_text(stored))
         for page in ("results", "rules", ""):

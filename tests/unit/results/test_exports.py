@@ -25,9 +25,21 @@ def test_csv_has_the_origin_of_a_row() -> None:
     row = {"n_loop": 1, "node": "edge0", "source": "door", "bbox": [[1, 2, 3, 4]], "labels": ["cat"], "scores": [0.5]}
     row |= {"ids": [12], **BY_PLAN}
     head, seen, none = csv_lines([FrameRecord(1, AT, row), FrameRecord(2, AT, {**row, "bbox": [], "labels": []})])
-    assert head.endswith(",node,source,model_name,model_version,plan,keypoints,mask,id\n")
-    assert seen.endswith(",cat,0.5,1,2,3,4,edge0,door,faces,3,7,,,12\n")
-    assert none.endswith(",,,,,,,edge0,door,faces,3,7,,,\n")
+    assert head.endswith(",node,source,model_name,model_version,plan,keypoints,mask,id,stored_at\n")
+    assert seen.endswith(",cat,0.5,1,2,3,4,edge0,door,faces,3,7,,,12,\n")
+    assert none.endswith(",,,,,,,edge0,door,faces,3,7,,,,\n")
+
+
+def test_a_row_of_a_wrong_clock_has_when_it_was_stored_with_and_without_objects() -> None:
+    wrong, seen = "1970-01-01T00:00:07.000Z", {"bbox": [[1, 2, 3, 4]]}
+    records = [FrameRecord(1, wrong, seen, AT), FrameRecord(2, wrong, {}, AT), FrameRecord(3, wrong, seen)]
+    lines = list(csv.DictReader(csv_lines(records)))
+    assert [(one["at"], one["stored_at"]) for one in lines] == [(wrong, AT), (wrong, AT), (wrong, "")]
+    pq = pytest.importorskip("pyarrow.parquet")
+    table = pq.read_table(io.BytesIO(b"".join(parquet_pieces(records))))
+    moment = datetime(2026, 11, 22, 8, tzinfo=UTC)
+    assert table["stored_at"].to_pylist() == [moment, moment, None]
+    assert table["at"].to_pylist() == [datetime(1970, 1, 1, 0, 0, 7, tzinfo=UTC)] * 3
 
 
 @pytest.mark.parametrize(
@@ -48,7 +60,7 @@ def test_no_class_is_a_formula_to_a_spreadsheet() -> None:
     row = {"n_loop": 1, "bbox": [[-1.0, 2.0, 3.0, 4.0]], "labels": [HREF], "scores": [0.5]}
     _, line = csv_lines([FrameRecord(1, AT, row)])
     assert f'"\'{HREF.replace(chr(34), chr(34) * 2)}"' in line
-    assert line.endswith("0.5,-1.0,2.0,3.0,4.0,,,,,,,,\n"), "numbers are as they were"
+    assert line.endswith("0.5,-1.0,2.0,3.0,4.0,,,,,,,,,\n"), "numbers are as they were"
 
 
 def test_parquet_has_a_row_an_object_with_types_and_one_for_a_frame_without(monkeypatch: pytest.MonkeyPatch) -> None:
