@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -90,8 +91,9 @@ def table(
     """Print the result of a conversion as a Markdown table, for a comment on a pull request."""
     from app.exchange.cli import ci_table
 
+    goal_db = _parse_goal(goal)
     try:
-        typer.echo(ci_table(json.loads(outcome.read_text(encoding="utf-8")), float(goal) if goal else None))
+        typer.echo(ci_table(json.loads(outcome.read_text(encoding="utf-8")), goal_db))
     except (OSError, ValueError, KeyError, TypeError) as error:
         hint = "It is what `modelmill convert … --json` prints."
         raise BadRequest(f"{outcome} has no outcome of a conversion", hint=hint) from error
@@ -130,6 +132,18 @@ def _resolve_id(client: ExchangeClient, job: str) -> str:
 
     with ConversionClient(client.url, token=token()) as conversion, archive_of(conversion) as archive:
         return str(stored_job(conversion, archive, job)["job_id"])
+
+
+def _parse_goal(text: str) -> float | None:
+    if not text:
+        return None
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise BadRequest(f"--goal {text!r} is no number", hint="Give the SNR in dB, such as 20, or nothing.")
+    return number
 
 
 def ci_table(outcome: Mapping[str, Any], goal_db: float | None) -> str:

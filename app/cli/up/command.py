@@ -14,6 +14,7 @@ import typer
 
 from app.kit.cli.command import EPILOG as EXIT_CODES
 from app.kit.cli.command import CannotStart
+from app.kit.cli.finite_numbers import with_finite_numbers
 from app.standalone.extras import ensure_extra
 from app.standalone.processes import STAGES
 
@@ -28,6 +29,7 @@ WORKERS_MAX = 64
 TOKEN = "MODELMILL_TOKEN"  # noqa: S105  # the variable's name
 
 
+@with_finite_numbers
 def up(
     host: Annotated[
         str | None, typer.Option(help="Address that the web server listens on; default: 127.0.0.1.")

@@ -45,7 +45,9 @@ def canary(
     max_drop: Annotated[
         float, typer.Option(metavar="DB", min=0, help="Loss of SNR up to which a result counts as equal.")
     ] = 0.5,
-    timeout: Annotated[float | None, typer.Option(metavar="SECONDS", help="Longest time to wait for each job.")] = None,
+    timeout: Annotated[
+        float | None, typer.Option(metavar="SECONDS", min=0, help="Longest time to wait for each job.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Convert pinned jobs again and show what has changed: SNR, time, size, failures. Exit code 6 if any of them is

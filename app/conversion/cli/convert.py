@@ -169,6 +169,7 @@ def convert(
         float | None,
         typer.Option(
             metavar="SECONDS",
+            min=0,
             help="Longest time to wait. After it, the command ends with exit code 1, and the job continues.",
         ),
     ] = None,

@@ -40,7 +40,7 @@ def reproduce(
     client: ConversionClient,
     job: JobId,
     timeout: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="Longest time to wait. The new job continues.")
+        float | None, typer.Option(metavar="SECONDS", min=0, help="Longest time to wait. The new job continues.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -67,7 +67,7 @@ def drift(
     """Show how far a service has drifted from its reference, or set the reference."""
     namespace, name = split_full_name(service)
     reference = {"calibration_id": calibration, "since": since, "until": until, "threshold": threshold}
-    chosen = {key: value for key, value in reference.items() if value}
+    chosen = {key: value for key, value in reference.items() if value not in ("", None)}
     if stop:
         client.stop_drift(namespace, name)
         typer.echo(f"{namespace}/{name} is watched no longer.")

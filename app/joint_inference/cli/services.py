@@ -126,7 +126,9 @@ def delete(
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until the workers have ended.")] = True,
     timeout: Annotated[
         float,
-        typer.Option(metavar="SECONDS", help="Longest time to wait. After it, the command ends with exit code 1."),
+        typer.Option(
+            metavar="SECONDS", min=0, help="Longest time to wait. After it, the command ends with exit code 1."
+        ),
     ] = 60.0,
     as_json: AsJson = False,
 ) -> None:

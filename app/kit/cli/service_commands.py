@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import inspect
-import math
 import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
 import typer
 
 from app.kit.cli.command import EPILOG
+from app.kit.cli.finite_numbers import Command, with_finite_numbers
 from app.kit.cli.service_options import Url, token, url_of
-
-Command = Callable[..., None]
 
 
 class ServiceCommands(typer.Typer):
@@ -45,29 +43,20 @@ def with_client(client: str) -> Callable[[Command], Command]:
     def decorate(function: Command) -> Command:
         of_client = function.__annotations__.get("client")  # a name that only type checkers know
         if of_client is None:
-            return function
+            return with_finite_numbers(function)
         own = list(inspect.signature(function, locals={of_client: object}, eval_str=True).parameters.values())[1:]
 
         @wraps(function)
         def command(context: typer.Context, url: str | None, **arguments: Any) -> None:
-            _check_numbers(arguments)
             with pkgutil.resolve_name(client)(url_of(context, url), token=token()) as opened:
                 function(opened, **arguments)
 
         parameters = [_parameter("context", typer.Context), *own, _parameter("url", Url, None)]
         command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what Typer reads, with
         command.__annotations__ = {each.name: each.annotation for each in parameters}
-        return command
+        return with_finite_numbers(command)
 
     return decorate
-
-
-def _check_numbers(arguments: Mapping[str, object]) -> None:
-    """Refuses NaN, which is neither more nor less than any limit, and infinity."""
-    for name, value in arguments.items():
-        if isinstance(value, float) and not math.isfinite(value):
-            hint = f"--{name.replace('_', '-')}"
-            raise typer.BadParameter(f"{value} is not a finite number.", param_hint=hint)
 
 
 def _parameter(name: str, annotation: Any, default: Any = inspect.Parameter.empty) -> inspect.Parameter:

@@ -54,6 +54,7 @@ def submit(
         float | None,
         typer.Option(
             metavar="SECONDS",
+            min=0,
             help="Longest time to follow. After it, the command ends with exit code 1, and the task continues.",
         ),
     ] = None,

@@ -64,7 +64,7 @@ def submit(
     record_h: Annotated[
         float | None,
         typer.Option(
-            "--record", metavar="HOURS", help="Hours of video with detections to keep on the node; see `clip`."
+            "--record", metavar="HOURS", min=0, help="Hours of video with detections to keep on the node; see `clip`."
         ),
     ] = None,
     broadcast: Annotated[
@@ -88,9 +88,9 @@ def submit(
     job |= {"restart_policy": restart} if restart else {}
     job |= {"realtime": False} if each_frame else {}
     job |= {"name": name} if name else {}
-    gate = {**({"motion": motion} if motion else {}), **({"region": region} if region else {})}
+    gate = {**({"motion": motion} if motion is not None else {}), **({"region": region} if region else {})}
     job |= {"gate": gate} if gate else {}
-    job |= {"recording": {**(job.get("recording") or {}), "hours": record_h}} if record_h else {}
+    job |= {"recording": {**(job.get("recording") or {}), "hours": record_h}} if record_h is not None else {}
     job |= {"broadcast": {**(job.get("broadcast") or {}), "path": broadcast}} if broadcast else {}
     missing = [name for name in ("node", "video_id") if name not in job]
     if missing or not ({"dag", "stages"} & set(job)):

@@ -32,7 +32,7 @@ def recording(client: VideoClient, job: Uid, as_json: AsJson = False) -> None:
 def record(
     client: VideoClient,
     job: Uid,
-    hours: Annotated[float, typer.Option(metavar="HOURS", help="What is older is deleted.")] = 24.0,
+    hours: Annotated[float, typer.Option(metavar="HOURS", min=0, help="What is older is deleted.")] = 24.0,
     off: Annotated[bool, typer.Option("--off", help="No longer; what was recorded is deleted.")] = False,
     as_json: AsJson = False,
 ) -> None:

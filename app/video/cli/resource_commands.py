@@ -128,7 +128,9 @@ def profile(
     flow: Annotated[str | None, typer.Option(metavar="A,B", help="Stages instead of a DAG; default: all.")] = None,
     timeout: Annotated[
         float | None,
-        typer.Option(metavar="SECONDS", help="Longest time to wait. After it, the command ends with exit code 1."),
+        typer.Option(
+            metavar="SECONDS", min=0, help="Longest time to wait. After it, the command ends with exit code 1."
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

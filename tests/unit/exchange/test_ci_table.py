@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
+import pytest
+
 from app.exchange.cli import ci_table
+from app.kit.cli.command import Exit
+from tests.harness.command_line import typed
 
 
 def outcome(status: str = "COMPLETED", snr_db: float = 21.4, **error: str) -> dict[str, Any]:
@@ -31,3 +37,26 @@ def test_a_failure_says_why_and_breaks_no_table() -> None:
     text = ci_table(outcome("FAILED", reason="a | b\nc", hint="Cut the graph."), None)
     assert "| Outcome | **FAILED** |" in text
     assert "| Reason | a \\| b c |" in text and "| What to do | Cut the graph. |" in text
+
+
+@pytest.mark.parametrize(
+    ("content", "goal", "words"),
+    [
+        (json.dumps(outcome()), "high", "--goal 'high' is no number"),
+        (json.dumps(outcome()), "nan", "--goal 'nan' is no number"),
+        ("{", "20", "has no outcome of a conversion"),
+        ("{}", "", "has no outcome of a conversion"),
+    ],
+)
+def test_what_cannot_be_compared_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    content: str,
+    goal: str,
+    words: str,
+) -> None:
+    file = tmp_path / "outcome.json"
+    file.write_text(content)
+    assert typed(monkeypatch, "ci-table", file, "--goal", goal) == Exit.BAD_INPUT
+    assert words in capsys.readouterr().err

@@ -43,22 +43,6 @@ def test_the_url_may_stand_behind_the_command_too(monkeypatch, capsys):
     assert NOBODY in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("value", ["nan", "inf", "-inf"])
-@pytest.mark.parametrize(
-    ("command", "option"),
-    [
-        ("canary", "--max-drop"),
-        ("canary", "--timeout"),
-        ("convert a.onnx b.zip", "--min-snr"),
-        ("archive list", "--max-snr"),
-        ("joint delete x", "--timeout"),
-    ],
-)
-def test_a_number_that_is_not_finite_is_bad_usage(monkeypatch, capsys, command, option, value):
-    assert typed(monkeypatch, "--url", NOBODY, *command.split(), f"{option}={value}") == Exit.BAD_INPUT
-    assert option in capsys.readouterr().err
-
-
 def test_an_address_that_is_none_is_bad_usage(monkeypatch, capsys):
     assert typed(monkeypatch, "--url", "here", "jobs", "list") == Exit.BAD_INPUT
     assert "here is no address" in capsys.readouterr().err
