@@ -5,23 +5,27 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+import sqlalchemy as sa
 from sqlalchemy import Connection
 
+from app.bootstrap.accounts import MIGRATIONS
 from app.kit.clock import to_text
-from app.kit.sql import Database
+from app.kit.sql import Database, migrations
 from app.results import store as results
 from app.results.model.frame_result import FrameRecord, ResultFilter
 from app.video import store
 from app.video.model.constraint import read_constraint
 from app.video.model.dag import read_dag
-from app.video.model.job import Ending, JobState, Mode, RestartPolicy, VideoJob
+from app.video.model.job import CANNOT_RUN, UNCHANGED, Ending, JobState, Mode, RestartPolicy, VideoJob
 from app.video.model.kinds import StageSpec
 from app.video.model.report import Measurement
 from app.video.store import history
+from app.video.store.tables import columns_of, jobs
 from tests.harness.databases import database, empty, together, url
 from tests.harness.video.records import BEGAN, MODELS, dag, measured, plan, plan_result, result, stage
 
 __all__ = ["database", "empty", "url"]
+TROUBLES = ("runner_trouble", "cannot_run", "silence")
 
 
 def job(uid: str = "GLOBAL_ID_1.SUB_ID_1", **other: object) -> VideoJob:
@@ -90,6 +94,32 @@ def got_constraint(database: Database) -> dict[str, object]:
         return got(conn).job.constraint.to_json()
 
 
+def test_troubles_told_before_the_migration_are_apart_after_it_and_in_the_reason_again_after_the_way_back(
+    empty: Database,
+) -> None:
+    migrations.move(empty, MIGRATIONS, "0045")
+    stopped, stalled, silence = f"{CANNOT_RUN}one\nof two.", f"{UNCHANGED}no space.", "No signal: it is away."
+    expected = {
+        "No node serves it yet.": ("", False, ""),
+        stopped: (stopped, True, ""),
+        silence: ("", False, silence),
+        f"{stopped}\n{silence}": (stopped, True, silence),
+        f"{stalled}\n{silence}": (stalled, False, silence),
+    }
+    for number, reason in enumerate(expected):
+        stored = store.StoredJob(job(f"GLOBAL_ID_{number}.SUB_ID_1", reason=reason), number)
+        former = {name: value for name, value in columns_of(stored).items() if name not in TROUBLES}
+        with empty.write() as conn:
+            conn.execute(sa.insert(jobs).values(**former))
+    migrations.upgrade(empty, MIGRATIONS)
+    with empty.read() as conn:
+        seen = [stored.job for stored in store.list_unended(conn)]
+    assert {one.reason: (one.runner_trouble, one.cannot_run, one.silence) for one in seen} == expected
+    migrations.move(empty, MIGRATIONS, "0045")
+    with empty.read() as conn:
+        assert conn.execute(sa.select(jobs.c.reason).order_by(jobs.c.number)).scalars().all() == [*expected]
+
+
 def test_a_uid_is_one_jobs(database: Database) -> None:
     add(database, job())
     with pytest.raises(store.UidTaken):
@@ -120,7 +150,9 @@ def test_states_follow_each_other_as_they_may_and_each_is_an_event(database: Dat
     uid = job().uid
     with database.write() as conn:
         for state in (JobState.EXEC, JobState.UNSCHED, JobState.EXEC):
+            store.change(conn, uid, runner_trouble="It cannot.", cannot_run=True, silence="No signal: it is away.")
             store.enter(conn, got(conn), state, at=to_text(BEGAN), message=f"to {state}")
+            assert (got(conn).job.runner_trouble, got(conn).job.cannot_run, got(conn).job.silence) == ("", False, "")
             assert got(conn).job.state is state
             assert got(conn).job.reason == ("" if state is JobState.EXEC else f"to {state}")
         with pytest.raises(store.InvalidTransition):

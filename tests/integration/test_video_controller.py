@@ -313,6 +313,20 @@ def test_a_runner_that_cannot_run_is_told_of_once(env: Env) -> None:
     assert env.job(job.uid).reason == ""
 
 
+def test_what_a_runner_says_at_its_end_is_not_taken_for_a_silent_source(env: Env) -> None:
+    job = env.running()
+    key = WorkKey(JOBS, job.uid, PART)
+    env.states[key], env.messages[key] = WorkerState.FAILED, "its last lines were:\nNo signal: it is gone."
+    for _ in range(3):
+        env.settle()
+    seen = env.job(job.uid)
+    assert seen.reason == seen.runner_trouble == f"Its runner cannot run: {env.messages[key]}"
+    assert (seen.silence, types(env, job.uid).count("Note")) == ("", 1)
+    env.states.clear()
+    env.settle()
+    assert env.job(job.uid).reason == ""
+
+
 @pytest.mark.parametrize("is_stalled_first", [True, False])
 def test_a_runner_that_cannot_be_changed_goes_on_and_hides_no_silent_source(env: Env, is_stalled_first: bool) -> None:
     job = env.running()

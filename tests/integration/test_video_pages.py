@@ -724,7 +724,7 @@ def test_a_job_whose_runner_cannot_run_is_not_said_to_run(browser: Browser) -> N
     job = browser.running()
     reason = f"{CANNOT_RUN}This node does not offer this source."
     with browser.container.database.write() as conn:
-        store.change(conn, job.uid, reason=reason)
+        store.change(conn, job.uid, runner_trouble=reason, cannot_run=True)
     for path in ("/ui/video", f"/ui/video/{job.uid}"):
         page = browser.get(path).text
         assert "Not running" in text_of(page) and reason in text_of(page)
@@ -735,7 +735,7 @@ def test_a_job_whose_runner_cannot_be_changed_runs_and_its_silent_source_is_show
     job = browser.running()
     with browser.container.database.write() as conn:
         store.change_flags(conn, job, ["no_signal"], at=to_text(now()))
-        store.change(conn, job.uid, reason=f"{UNCHANGED}there is no space left on the disk.")
+        store.change(conn, job.uid, runner_trouble=f"{UNCHANGED}there is no space left on the disk.")
     page = text_of(browser.get(f"/ui/video/{job.uid}"))
     assert "Not running" not in page and "goes on as before: there is no space left" in page
     assert "Its source delivers no pictures." in page
@@ -756,7 +756,7 @@ def test_a_job_whose_node_is_silent_is_not_said_to_run(browser: Browser) -> None
     job = browser.running()
     with browser.container.database.write() as conn:
         store.change_flags(conn, job, ["no_signal", "offline"], at=to_text(now()))
-        store.change(conn, job.uid, reason="No signal: it is gone. The source is opened again until it is back.")
+        store.change(conn, job.uid, silence="No signal: it is gone. The source is opened again until it is back.")
     for path in ("/ui/video", f"/ui/video/{job.uid}"):
         page = text_of(browser.get(path).text)
         assert "last known: Running" in page and "node offline" in page

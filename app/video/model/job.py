@@ -62,7 +62,7 @@ class Mode(StrEnum):
 
 CANNOT_RUN, UNCHANGED = "Its runner cannot run: ", "Its runner cannot be changed, and goes on as before: "
 SILENCE = "No signal: "
-"""The beginnings of lines of a job's reason: of its runner, and of its source, the last line."""
+"""The beginnings of what is told of a runner, and, by its note, of a source."""
 NO_SIGNAL = "no_signal"
 """The flag of a job whose source delivers no picture."""
 
@@ -90,6 +90,12 @@ class VideoJob:
     state: JobState = JobState.UNSCHED
     ending: Ending | None = None
     reason: str = ""
+    """Why it is in its state; where its runner or its source has a trouble, those instead, one below the other."""
+    runner_trouble: str = ""
+    cannot_run: bool = False
+    """With that trouble its runner does not run; False: it goes on as before."""
+    silence: str = ""
+    """Why its source delivers no picture; empty: it does, or that is not known."""
     ended_at: str | None = None
     plan: Plan | None = None
     plan_result: Mapping[str, Any] = field(default_factory=dict)
@@ -123,18 +129,6 @@ class VideoJob:
     def is_of_plan(self, result: Mapping[str, Any]) -> bool:
         """Whether a plan_result is of the newest plan, and not of the one before, which goes on for a moment."""
         return self.plan is None or result.get("plan_seq", self.plan.seq) == self.plan.seq
-
-    @property
-    def runner_trouble(self) -> str:
-        """What is wrong with its runner, from its reason; empty: nothing is."""
-        is_one = self.reason.startswith((CANNOT_RUN, UNCHANGED))
-        return self.reason.removesuffix(self.silence).rstrip() if is_one else ""
-
-    @property
-    def silence(self) -> str:
-        """Why its source delivers no picture, from its reason; empty: it does, or that is not known."""
-        line = self.reason.rpartition("\n")[2]
-        return line if line.startswith(SILENCE) else ""
 
     @property
     def title(self) -> str:

@@ -13,7 +13,7 @@ from app.kit.web import charts
 from app.results.model.frame_result import FACTS
 from app.video.model.constraint import DEFAULT_DELAY_S, LEVELS
 from app.video.model.dag import Dag
-from app.video.model.job import CANNOT_RUN, JobState, Mode, VideoJob
+from app.video.model.job import JobState, Mode, VideoJob
 from app.video.model.plan import Role
 
 SNAPSHOT_S = 5
@@ -113,7 +113,7 @@ class JobView:
     @property
     def cannot_run(self) -> bool:
         """It has a plan, and its runner does not start: the job's reason says why."""
-        return self.job.state is JobState.EXEC and self.job.reason.startswith(CANNOT_RUN)
+        return self.job.state is JobState.EXEC and self.job.cannot_run
 
     @property
     def look(self) -> str:

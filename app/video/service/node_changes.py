@@ -73,8 +73,9 @@ class JobChange:
     """The new state, if any."""
     flags: frozenset[str] | None = None
     """Its flags from now on; None: unchanged."""
-    reason: str | None = None
-    """The job's reason from now on; None: unchanged."""
+    runner_trouble: str | None = None
+    """That of its runner from now on; None: unchanged."""
+    cannot_run: bool = False
 
     def apply(self, conn: Connection, stored: StoredJob, at: str) -> None:
         if self.state is not None:
@@ -83,8 +84,9 @@ class JobChange:
         if self.flags is not None:
             reasons = dict.fromkeys(NODE_FLAGS, self.message)
             store.change_flags(conn, stored.job, self.flags, at=at, reasons=reasons)
-        if self.reason is not None:
-            store.change(conn, stored.job.uid, reason=self.reason)
+        if self.runner_trouble is not None:
+            trouble = {"runner_trouble": self.runner_trouble, "cannot_run": self.cannot_run}
+            store.change(conn, stored.job.uid, reason="", **trouble)
         store.add_event(conn, stored.job.uid, at, type=self.type, message=self.message)
 
 
@@ -129,7 +131,7 @@ def _of_own_node(job: VideoJob, own: Node | None) -> list[JobChange]:
 
 
 def _of_runner(stored: StoredJob, own: Node) -> list[JobChange]:
-    """Its failure is in the job's reason until it runs, before why its source is silent."""
+    """Its failure is kept until it runs."""
     job = stored.job
     runner = own.worker(job_key(job.uid))
     if runner is None:
@@ -137,10 +139,10 @@ def _of_runner(stored: StoredJob, own: Node) -> list[JobChange]:
     if runner.state is WorkerState.FAILED:
         trouble = UNCHANGED if runner.former_generation else CANNOT_RUN
         message = f"{trouble}{runner.message or runner.reason or 'it ended again and again'}".rstrip()
-        reason = "\n".join(filter(None, (message, job.silence)))
-        return [JobChange(message, reason=reason)] if message != job.runner_trouble else []
+        change = JobChange(message, runner_trouble=message, cannot_run=trouble is CANNOT_RUN)
+        return [change] if message != job.runner_trouble else []
     if runner.state is WorkerState.RUNNING and job.runner_trouble:
-        return [JobChange("Its runner runs again.", reason=job.silence)]
+        return [JobChange("Its runner runs again.", runner_trouble="")]
     return []
 
 

@@ -194,7 +194,7 @@ class Planner:
             stored = store.lock(conn, claimed.job.uid)
             if stored is None or stored.job.state is not JobState.UNSCHED or stored.job.reason == reason:
                 return
-            store.change(conn, stored.job.uid, reason=reason)
+            store.change(conn, stored.job.uid, reason=reason, runner_trouble="", cannot_run=False, silence="")
             store.add_event(conn, stored.job.uid, to_text(now), type="Note", message=reason)
         self.jobs.announce(claimed.job.uid)
 

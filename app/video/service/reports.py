@@ -143,7 +143,7 @@ class Reports:
             flags = {*report.flags, *(NODE_FLAGS & set(job.flags)), *({SINK_STUCK} if trouble else ())}
             store.change_flags(conn, job, flags, at=at, reasons={NO_SIGNAL: silence, SINK_STUCK: trouble})
             if silence != job.silence:
-                store.change(conn, job.uid, reason="\n".join(filter(None, (job.runner_trouble, silence))))
+                store.change(conn, job.uid, reason="", silence=silence)
         store.put_measurements(conn, report.profile)
         if report.note:
             store.add_event(conn, job.uid, at, type="Note", message=report.note)

@@ -96,6 +96,7 @@ def enter(
     if state not in TRANSITIONS[stored.job.state]:
         raise InvalidTransition(f"{stored.job.uid} cannot go from {stored.job.state} to {state}.")
     values: dict[str, Any] = {"state": state.value, "reason": "" if state is JobState.EXEC else message}
+    values |= {"runner_trouble": "", "cannot_run": False, "silence": ""}
     if state is JobState.DONE:
         values |= {"ending": ending.value if ending else "", "ended_at": at, "due_at": None}
         values |= {"flags": json_text([]), "no_signal_since": None}

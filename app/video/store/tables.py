@@ -42,6 +42,9 @@ jobs = sa.Table(
     sa.Column("state", sa.String(16), nullable=False, index=True),
     sa.Column("ending", sa.String(16), nullable=False),
     sa.Column("reason", sa.Text, nullable=False),
+    sa.Column("runner_trouble", sa.Text, nullable=False, server_default=""),
+    sa.Column("cannot_run", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("silence", sa.Text, nullable=False, server_default=""),
     sa.Column("policy", sa.String(128), nullable=False),
     sa.Column("realtime", sa.Boolean, nullable=False),
     sa.Column("restart_policy", sa.String(16), nullable=False),
@@ -77,7 +80,7 @@ jobs = sa.Table(
         # The same in PostgreSQL, where the migration says it: said here, every process would load that dialect.
     ),
 )
-"""The columns are those of VideoJob and of StoredJob, where they are explained."""
+"""The columns are those of VideoJob and of StoredJob, where they are explained; reason without the troubles."""
 job_sets = sa.Table(
     "video_job_sets",
     metadata,
@@ -188,6 +191,7 @@ def job_of_row(row: sa.Row[Any]) -> StoredJob:
         realtime=bool(row.realtime),
         state=JobState(row.state),
         ending=Ending(row.ending) if row.ending else None,
+        reason="\n".join(filter(None, (row.reason, row.runner_trouble, row.silence))),
         plan=Plan.from_json(plan) if plan else None,
         plan_result=read(row.plan_result),
         results=tuple(read(row.results)),

@@ -72,6 +72,7 @@ class Env:
         self.detail: dict[str, dict[str, Any]] = {name: {} for name in NODES}
         self.states: dict[WorkKey, WorkerState] = {}
         self.former = dict[WorkKey, int]()
+        self.messages = dict[WorkKey, str]()
         self.report_problem = self.delivery_problem = ""
         self.sinks: Mapping[str, SinkProgress] = {}
         self.videos: Mapping[str, Mapping[str, str]] = VIDEOS
@@ -203,6 +204,7 @@ class Env:
             self.states.get(order.key, WorkerState.RUNNING),
             pid=1,
             former_generation=self.former.get(order.key, 0),
+            message=self.messages.get(order.key, ""),
             started_at=to_text(self.now),
             detail=detail,
             address=f"{ADDRESS[name]}:{5500 if is_host else 5101}",
