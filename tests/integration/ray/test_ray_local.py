@@ -48,7 +48,7 @@ class Local:
             capture_output=True,
             text=True,
             check=False,
-            timeout=170,
+            timeout=500,  # it waits up to 120 s for each node itself, and starts a Ray that gave itself up once more
             cwd="/",
             env={**kept, "PYTHONPATH": str(REPOSITORY)},
         )
