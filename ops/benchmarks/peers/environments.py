@@ -12,7 +12,8 @@ from ops.benchmarks.peers.systems import OWN, REQUIREMENTS
 from tests.harness.paths import REPOSITORY
 
 FOLDER = REPOSITORY / ".venv-peers"
-INSTALL_S = 600
+INSTALL_S = 1800
+"""PyTorch, which two of them need, comes with gigabytes of CUDA unless pip finds a build without it."""
 
 
 def programs_of(environment: str) -> Path:

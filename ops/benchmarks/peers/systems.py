@@ -21,6 +21,16 @@ OWN = "own"
 REQUIREMENTS = {
     OWN: (),
     "nncf": ("nncf==3.4.0", "onnx==1.23.2", "onnxruntime==1.31.1"),
+    "quark": ("amd-quark==0.13", "onnx==1.22.0", "onnxruntime==1.26.0", "torch==2.13.0"),
+    "aimet": ("aimet-onnx==2.42.0", "onnx==1.23.2", "onnxruntime==1.32.0", "torch==2.13.0"),
+    # It imports the last two and does not say so; of 2024, it fails with later versions of the others.
+    "neural-compressor": (
+        "onnx-neural-compressor==1.0",
+        "onnx==1.16.2",
+        "onnxruntime==1.18.1",
+        "scipy<1.14",
+        "prettytable",
+    ),
     "celery": ("celery[redis]==5.7.0", "redis==8.1.0", "hiredis==3.5.0"),
     "rq": ("rq==2.12.0", "redis==8.1.0", "hiredis==3.5.0"),
     "saq": ("saq[redis]==0.26.4", "hiredis==3.5.0", "typing-extensions"),  # it imports the last and does not say so

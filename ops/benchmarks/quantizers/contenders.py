@@ -25,6 +25,13 @@ LAST_LINES = 3
 METHODS = ("MinMax", "Percentile", "Entropy")
 """The methods of onnxruntime's calibration."""
 
+QUARK_PRESETS = ("A8W8", "S8S8_AAWS", "INT8_CNN_DEFAULT", "INT8_CNN_ACCURATE")
+"""Names of AMD Quark's presets for int8; the last one rounds weights by training them."""
+AIMET_MODES: Mapping[str, Mapping[str, Any]] = {
+    "min-max": {"scheme": "min_max", "equalized": False},
+    "equalized": {"scheme": "tf_enhanced", "equalized": True},
+}
+
 
 @dataclass(frozen=True)
 class Contender:
@@ -62,6 +69,15 @@ def contenders() -> tuple[Contender, ...]:
             for method in ("MinMax", "Percentile", "Entropy")
         ),
         Contender("NNCF", (str(HERE / "nncf_default.py"),), environment="nncf"),
+        *(
+            Contender(f"Quark, {preset}", (str(HERE / "quark_preset.py"),), {"preset": preset}, "quark")
+            for preset in QUARK_PRESETS
+        ),
+        *(
+            Contender(f"AIMET, {name}", (str(HERE / "aimet_calibrated.py"),), request, "aimet")
+            for name, request in AIMET_MODES.items()
+        ),
+        Contender("Neural Compressor", (str(HERE / "neural_compressor_static.py"),), environment="neural-compressor"),
     )
 
 
@@ -91,7 +107,7 @@ def _run(command: list[str], log: Path) -> int:
     """Returns the peak resident bytes of the process."""
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), "OMP_NUM_THREADS": str(THREADS)}
     with log.open("wb") as file:
-        process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, env=environment, cwd=REPOSITORY)
+        process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, env=environment, cwd=log.parent)
         deadline = time.monotonic() + CONVERSION_S
         while True:
             pid, status, usage = os.wait4(process.pid, os.WNOHANG)

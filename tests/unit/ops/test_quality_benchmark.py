@@ -9,6 +9,7 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
+from ops.benchmarks.peers.systems import REQUIREMENTS
 from ops.benchmarks.quality import choose, main
 from ops.benchmarks.quantizers.contenders import Contender, contenders, convert
 from ops.benchmarks.quantizers.judge import Sample, int8_share, judge
@@ -52,6 +53,8 @@ def test_the_product_and_its_peers_are_compared() -> None:
     names = [contender.name for contender in contenders()]
     assert names[0].startswith("ours")
     assert {"NNCF", "onnxruntime, MinMax", "onnxruntime, Percentile", "onnxruntime, Entropy"} <= set(names)
+    assert {"Quark, A8W8", "Quark, INT8_CNN_ACCURATE", "AIMET, equalized", "Neural Compressor"} <= set(names)
+    assert {contender.environment for contender in contenders()} <= set(REQUIREMENTS)
 
 
 def test_contenders_are_chosen_by_the_beginnings_of_their_names_commas_within_them_included(
