@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -21,15 +20,6 @@ if TYPE_CHECKING:
     from app.exchange.client import ExchangeClient
 
 Job = Annotated[str, typer.Argument(metavar="JOB", help="Id of the job, or the beginning of it.")]
-
-
-MEASURES = {
-    "snr_db": ("SNR of the worst output", "{:.1f} dB"),
-    "cosine": ("Cosine of the worst output", "{:.4f}"),
-    "size_bytes": ("Size, quantized", "{:,} bytes"),
-    "samples": ("Samples measured", "{:g}"),
-    "cpu_s": ("CPU time of quantization", "{:.1f} s"),
-}
 
 
 def register(root: typer.Typer) -> None:
@@ -89,7 +79,7 @@ def table(
     goal: Annotated[str, typer.Option(help="The required SNR in dB; empty: none.")] = "",
 ) -> None:
     """Print the result of a conversion as a Markdown table, for a comment on a pull request."""
-    from app.exchange.cli import ci_table
+    from app.exchange.ci_table import ci_table
 
     goal_db = _parse_goal(goal)
     try:
@@ -144,39 +134,3 @@ def _parse_goal(text: str) -> float | None:
     if not math.isfinite(number):
         raise BadRequest(f"--goal {text!r} is no number", hint="Give the SNR in dB, such as 20, or nothing.")
     return number
-
-
-def ci_table(outcome: Mapping[str, Any], goal_db: float | None) -> str:
-    """Returns the table as Markdown.
-
-    Args:
-        outcome: {"job": the record, …}, as printed by `convert --json`.
-        goal_db: least SNR of the worst output in dB; None if there is no goal.
-    """
-    job = outcome["job"]
-    summary = job["stages"]["bie"]["summary"]
-    rows = [("Outcome", _format_outcome(job, summary, goal_db)), ("Toolchain", job["options"]["toolchain"])]
-    rows += [
-        (title, form.format(summary[name]))
-        for name, (title, form) in MEASURES.items()
-        if isinstance(summary.get(name), int | float)
-    ]
-    if job["error"]:
-        rows += [("Reason", job["error"]["reason"]), ("What to do", job["error"]["hint"] or "–")]
-    lines = [f"### Modelmill: {job['name'] or job['job_id']}", "", "| Measure | Value |", "| --- | --- |"]
-    lines += [f"| {title} | {_format_cell(value)} |" for title, value in rows]
-    return "\n".join([*lines, "", f"Job `{job['job_id']}`", ""])
-
-
-def _format_outcome(job: Mapping[str, Any], summary: Mapping[str, Any], goal_db: float | None) -> str:
-    if job["status"] != "COMPLETED":
-        return f"**{job['status']}**"
-    reached = summary.get("snr_db")
-    if goal_db is None or not isinstance(reached, int | float):
-        return "completed"
-    word = "at or above" if reached >= goal_db else "**below**"
-    return f"completed, {word} the goal of {goal_db:g} dB"
-
-
-def _format_cell(value: Any) -> str:
-    return str(value).replace("|", "\\|").replace("\n", " ")

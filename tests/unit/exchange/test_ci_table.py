@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.exchange.cli import ci_table
+from app.exchange.ci_table import ci_table
 from app.kit.cli.command import Exit
 from tests.harness.command_line import typed
 
