@@ -20,6 +20,7 @@ from app.homes.sftp.credentials import hash_password
 from app.homes.sftp.sftpgo import SftpgoBackend, SftpgoOptions
 from app.kit.sql import Database
 from app.kit.sql.migrations import upgrade
+from tests.harness.http_server import respond, served
 from tests.standins.sftpgo import FINGERPRINT, SftpgoStandin
 
 HOME = "users/alice"
@@ -260,6 +261,30 @@ def test_an_sftpgo_that_cannot_be_used_is_said_to_be_so(standin: SftpgoStandin, 
     assert ("MODELMILL_SFTPGO_PASSWORD" in raised.value.hint) == (trouble in ("password", "key"))
     assert backend.info("alice").fingerprint == ""
     backend.close()
+
+
+TOKEN = b'{"access_token": "a", "expires_at": "2100-01-01T00:00:00Z"}'
+
+
+@pytest.mark.parametrize("api_key", ["", "a key"])
+@pytest.mark.parametrize("body", [b"<html>", b"[]", b"\xff"])
+def test_another_program_at_its_address_is_said_to_be_none(body: bytes, api_key: str) -> None:
+    with served(lambda handler, _: respond(handler, body)) as url:
+        backend = SftpgoBackend(SftpgoOptions(url, "admin", "password", "/private", "door.example", 2022, api_key))
+        with pytest.raises(SftpUnavailable) as raised:
+            backend.keys("alice")
+        assert "MODELMILL_SFTPGO_URL" in raised.value.hint
+        assert backend.info("alice").fingerprint == ""
+        backend.close()
+
+
+@pytest.mark.parametrize("body", [b"{}", TOKEN.replace(b"2100", b"soon")])
+def test_a_token_that_is_none_is_said_to_be_so(body: bytes) -> None:
+    with served(lambda handler, _: respond(handler, body)) as url:
+        backend = SftpgoBackend(SftpgoOptions(url, "admin", "password", "/private", "door.example", 2022))
+        with pytest.raises(SftpUnavailable, match="Something else"):
+            backend.keys("alice")
+        backend.close()
 
 
 def test_the_fingerprint_is_what_sftpgo_says(sftpgo: Side) -> None:

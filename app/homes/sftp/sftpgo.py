@@ -22,6 +22,7 @@ from app.homes.model import JOBS, KEPT, TMP, TRASH, Quota
 from app.homes.sftp.backend import NO_QUOTA, SftpEndpoint, SftpUnavailable, no_account
 from app.homes.sftp.credentials import hash_password
 from app.kit.text.json_values import JsonObject
+from app.kit.text.untrusted_json import UnreadableJson, read_object
 
 READ_RIGHTS = ("list", "download")
 CLEAR_RIGHTS = (*READ_RIGHTS, "delete")
@@ -125,7 +126,7 @@ class SftpgoBackend:
 
     def info(self, user: str) -> SftpEndpoint:
         try:
-            ssh = self._request("GET", "/status").json().get("ssh") or {}
+            ssh = _read_answer(self._request("GET", "/status")).get("ssh") or {}
         except SftpUnavailable:
             ssh = {}
         prints = [key.get("fingerprint", "") for key in ssh.get("host_keys") or []]
@@ -135,7 +136,7 @@ class SftpgoBackend:
         answer = self._request("GET", _build_path(user), accepted=(404,))
         if answer.status_code == httpx.codes.NOT_FOUND:
             raise no_account(user)
-        account: JsonObject = answer.json()
+        account = _read_answer(answer)
         account.pop("password", None)
         if _is_former(account.get("permissions") or {}):
             account["permissions"] = PERMISSIONS
@@ -165,8 +166,12 @@ class SftpgoBackend:
                 answer = self._send("GET", "/token", auth=(self.options.admin, self.options.password))
                 if not answer.is_success:
                     raise _make_unavailable(answer)
-                self._token = answer.json()["access_token"]
-                self._token_until = datetime.fromisoformat(answer.json()["expires_at"]).timestamp()
+                issued = _read_answer(answer)
+                try:
+                    until = datetime.fromisoformat(issued["expires_at"]).timestamp()
+                    self._token, self._token_until = str(issued["access_token"]), until
+                except (KeyError, TypeError, ValueError) as error:
+                    raise _make_foreign() from error
             return {"Authorization": f"Bearer {self._token}"}
 
     def _send(self, method: str, path: str, **options: Any) -> httpx.Response:
@@ -180,6 +185,19 @@ class SftpgoBackend:
 
 def _build_path(user: str) -> str:
     return f"/users/{quote(user, safe='')}"
+
+
+def _read_answer(answer: httpx.Response) -> JsonObject:
+    try:
+        return read_object(answer.content)
+    except UnreadableJson as error:
+        raise _make_foreign() from error
+
+
+def _make_foreign() -> SftpUnavailable:
+    return SftpUnavailable(
+        "Something else than SFTPGo's API answers.", hint="The operator should check MODELMILL_SFTPGO_URL."
+    )
 
 
 def _is_former(permissions: dict[str, Sequence[str]]) -> bool:
