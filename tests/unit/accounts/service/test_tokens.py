@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import pytest
 
 from app.accounts.credentials import SecretHasher
-from app.accounts.errors import WrongSecretKey
-from app.accounts.model import Role
+from app.accounts.errors import BadToken, UserNotFound, WrongSecretKey
+from app.accounts.model import MAX_LABEL, Role
 from app.accounts.service import Accounts
+from app.accounts.service.tokens import MAX_TTL_S
 from app.kit.sql import Database
 
 
@@ -56,3 +58,19 @@ def test_the_database_holds_a_fingerprint_and_not_the_key(database: Database) ->
         kept = connection.exec_driver_sql("SELECT value FROM installation").scalar()
     assert kept == SecretHasher("the web's").fingerprint != SecretHasher("another").fingerprint
     assert "the web's" not in str(kept)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"label": "x" * (MAX_LABEL + 1)}, {"ttl_s": 0}, {"ttl_s": -1}, {"ttl_s": MAX_TTL_S + 1}]
+)
+def test_a_token_with_a_label_too_long_or_no_life_is_not_made(database: Database, wrong: dict[str, Any]) -> None:
+    accounts = with_key(database, "a")
+    accounts.users.create("alice", Role.USER, by="test")
+    with pytest.raises(BadToken, match="between a second and a century"):
+        accounts.tokens.issue("alice", by="test", **wrong)
+    assert accounts.tokens.of("alice") == []
+
+
+def test_nobody_gets_no_token(database: Database) -> None:
+    with pytest.raises(UserNotFound, match="There is no user alice"):
+        with_key(database, "a").tokens.issue("alice", by="test")
