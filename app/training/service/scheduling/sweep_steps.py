@@ -276,6 +276,8 @@ def _choose_next_points(progress: Progress) -> list[Point]:
 
 def _refuse(context: SchedulerContext, progress: Progress, remark: str) -> Progress:
     """No more tasks are added."""
+    if progress.sweep.remark == remark:
+        return progress
     with context.database.write() as conn:
         store.change_sweep(conn, progress.sweep.sweep_id, remark=remark)
     logger.warning("No more tasks are added to the sweep %s: %s", progress.sweep.sweep_id, remark)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any
 
 import pytest
@@ -224,9 +225,25 @@ def test_a_search_ends_where_there_are_no_other_values(bench: Bench, ray: Script
 def test_without_optuna_a_search_says_so(bench: Bench, ray: ScriptedRay, monkeypatch: pytest.MonkeyPatch) -> None:
     sweep_id = submitted(bench, **SEARCH, concurrency=1)
     begin_all(bench, ray)
-    monkeypatch.setitem(__import__("sys").modules, "optuna", None)
+    monkeypatch.setitem(sys.modules, "optuna", None)
     end(bench, ray, shown(bench, sweep_id).rows[0].task, 0.5)
     assert shown(bench, sweep_id).remark == sweep_steps.NO_OPTUNA
+
+
+def test_without_optuna_a_comparison_stops_no_task_and_is_complained_of_once(
+    bench: Bench, ray: ScriptedRay, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    rule = {"metric": "loss", "early_stop": {"min_steps": 1, "reduction_factor": 2}}
+    sweep_id = submitted(bench, **(LISTED | {"concurrency": 2} | rule))
+    begin_all(bench, ray)
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    for row, loss in zip(shown(bench, sweep_id).rows, (0.1, 0.9), strict=True):
+        tell(bench, row.task, loss, loss)
+    bench.tick(3)
+    view = shown(bench, sweep_id)
+    assert view.remark == sweep_steps.NO_OPTUNA
+    assert [row.task.state for row in view.rows] == [State.RUNNING] * 2
+    assert caplog.text.count(sweep_steps.NO_OPTUNA) == 1
 
 
 def test_two_schedulers_do_not_add_the_same_task_twice(bench: Bench, ray: ScriptedRay) -> None:
