@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import Protocol
 
-from app.kit.errors import ModelmillError
+from app.kit.errors import Conflict, ModelmillError
+from app.kit.text.untrusted_json import read_object
 from app.results.model.sink import Delivery, Sink
 
 SEGMENT = 500
@@ -42,7 +43,9 @@ class FileSender:
             owner = self._owner_of(sink.uid)
             for name, some in groupby(deliveries, key=lambda delivery: _name(sink, delivery)):
                 path = f"{sink.address.strip('/')}/{name}"
-                self._files.write(owner, path, _join_lines(self._files.read(owner, path), some))
+                lines = _read_lines(self._files.read(owner, path), path)
+                lines |= {delivery.envelope["id"]: json.dumps(delivery.envelope) for delivery in some}
+                self._files.write(owner, path, "".join(f"{line}\n" for line in lines.values()).encode())
         except ModelmillError as error:
             return error.message.rstrip(".")
         return ""
@@ -55,7 +58,13 @@ def _name(sink: Sink, delivery: Delivery) -> str:
     return f"{sink.uid}-{sink.content.value}-{sink.sink_id[:8]}-{delivery.number // SEGMENT * SEGMENT:09}.jsonl"
 
 
-def _join_lines(before: bytes, deliveries: Iterable[Delivery]) -> bytes:
-    lines = {json.loads(line)["id"]: line for line in before.decode().splitlines()}
-    lines |= {delivery.envelope["id"]: json.dumps(delivery.envelope) for delivery in deliveries}
-    return "".join(f"{line}\n" for line in lines.values()).encode()
+def _read_lines(content: bytes, path: str) -> dict[str, str]:
+    """Returns the lines of a file by the ids of their rows or events.
+
+    Raises:
+        Conflict: It has others: the owner of the home may put anything there.
+    """
+    try:
+        return {read_object(line)["id"]: line for line in content.decode().splitlines()}
+    except (ValueError, KeyError, TypeError) as error:
+        raise Conflict(f"{path} has other lines than this sink writes: move it away.") from error
