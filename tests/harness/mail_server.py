@@ -10,6 +10,7 @@ from email.message import EmailMessage
 from typing import Any
 
 from aiosmtpd.controller import Controller
+from aiosmtpd.smtp import AuthResult
 
 from tests.harness.ports import free_port
 
@@ -20,6 +21,10 @@ class Mailbox:
     refusal: str = ""
     """Answered to a recipient, as `550 no such user`; empty: all are taken."""
     messages: list[EmailMessage] = field(default_factory=list)
+
+    def authenticate(self, *_: object) -> AuthResult:
+        """No password is right."""
+        return AuthResult(success=False, handled=False)
 
     async def handle_RCPT(self, server: Any, session: Any, envelope: Any, address: str, options: Any) -> str:
         if self.refusal:
@@ -37,7 +42,13 @@ class Mailbox:
 @contextmanager
 def mail_server() -> Iterator[Mailbox]:
     mailbox = Mailbox(free_port())
-    controller = Controller(mailbox, hostname="127.0.0.1", port=mailbox.port)
+    controller = Controller(
+        mailbox,
+        hostname="127.0.0.1",
+        port=mailbox.port,
+        auth_require_tls=False,
+        authenticator=mailbox.authenticate,
+    )
     controller.start()
     try:
         yield mailbox

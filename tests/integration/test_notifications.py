@@ -234,6 +234,22 @@ def test_a_mail_server_that_is_busy_or_away_is_tried_again(database: Database, m
     assert (delivery.state, delivery.status) == (DeliveryState.PENDING, 451)
 
 
+def test_a_wrong_password_of_the_installation_is_tried_again(database: Database, mailbox: Mailbox) -> None:
+    """A user's message is not lost by a fault of the operator, though the server refuses it for good."""
+    mail = MailServer("127.0.0.1", mailbox.port, "mill", "wrong", security="none", sender="mill@example.org")
+    delivery = told(database, notifications_on(database, mail=mail), NewTarget(Kind.EMAIL, "ada@example.org"))
+    assert (delivery.state, delivery.status) == (DeliveryState.PENDING, 535)
+
+
+def test_mail_that_is_sent_no_more_says_why(database: Database) -> None:
+    before, now = notifications_on(database, mail=MailServer("mail.example.org")), notifications_on(database)
+    before.targets.add("ada", NewTarget(Kind.EMAIL, "ada@example.org"))
+    now.outbox.note(failed_job())
+    assert now.outbox.deliver_due() == 1
+    (delivery,) = now.outbox.newest("ada")
+    assert (delivery.state, delivery.problem) == (DeliveryState.FAILED, "this installation has no mail server")
+
+
 def test_what_a_dead_process_had_in_hand_is_tried_again(database: Database) -> None:
     notifications, receiver = notifications_on(database), Receiver(200)
     with served(receiver) as url:
