@@ -51,6 +51,7 @@ def test_what_is_typed_wrongly_is_named(
 
 
 PLAN = ("plan", JOB)
+SINKS, NO_SINKS = ("sinks", "apply", JOB), "cannot be read as a list of sinks"
 WHAT_IF = ("what-if", "--node", "edge0", "--video", "0", "--dag")
 
 
@@ -64,6 +65,13 @@ WHAT_IF = ("what-if", "--node", "edge0", "--video", "0", "--dag")
         (PLAN, {}, "has no video_conf"),
         (PLAN, {"video_conf": {}}, "has no flow_mapping"),
         (WHAT_IF, {"dag": "face_detection"}, "has no DAG"),
+        (SINKS, "[", NO_SINKS),
+        (SINKS, [], NO_SINKS),
+        (SINKS, {"sinks": ["https://a.example"]}, NO_SINKS),
+        (SINKS, {"sinks": [{"content": "rows"}]}, NO_SINKS),
+        (SINKS, {"sinks": [{"address": 1}]}, NO_SINKS),
+        (SINKS, {"sinks": [{"address": "https://a.example", "name": "door"}]}, NO_SINKS),
+        (SINKS, {"sinks": [{"address": "https://a.example", "kind": "pigeon"}]}, NO_SINKS),
     ],
 )
 def test_a_file_without_what_the_command_needs_is_named(
