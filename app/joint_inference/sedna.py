@@ -19,6 +19,8 @@ from app.kit.text.json_values import JsonObject
 
 SEDNA_GROUP = "sedna.io"
 SEDNA = f"{SEDNA_GROUP}/{VERSION}"
+MODEL, MODELS = "Model", "models"
+"""The kind of Sedna's models, and their plural."""
 BUNDLED = {"scriptDir": "", "scriptBootFile": "", "frameworkType": "", "frameworkVersion": ""}
 NO_FOLDERS = "It writes no pictures into folders; the page shows the newest hard samples."
 SEDNAS = {
@@ -59,7 +61,7 @@ def read_model(resource: Any) -> SednaModel | None:
     Raises:
         InvalidResource: It has no name, or names no file.
     """
-    if not (isinstance(resource, dict) and is_sedna(resource) and resource.get("kind") == "Model"):
+    if not (isinstance(resource, dict) and is_sedna(resource) and resource.get("kind") == MODEL):
         return None
     name, url, kind = (
         _read_text(resource, *path) for path in (("metadata", "name"), ("spec", "url"), ("spec", "format"))

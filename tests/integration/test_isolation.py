@@ -179,6 +179,7 @@ LISTS = {
     "/api/v2/models/shared",
     "/ui/models",
     "/ui/models/new",
+    f"{SEDNA}/models",
     "/api/v2/services",
     "/ui/services",
     "/ui/services/rows",
@@ -438,6 +439,7 @@ THINGS = {
         )
     ),
     f"POST /{{namespace}}/neptune/upstream/{JIS}/{{service}}/status",
+    f"GET {SEDNA}/models/{{model}}",
     *(
         f"{method} {VIDEO}/jobs/{{job_uid}}{rest}"
         for method, rest in (
@@ -719,6 +721,8 @@ def named(path: str) -> str:
     """With a name of its own for what is called {name} elsewhere, too."""
     if path.startswith("/ui/video/"):
         return path.replace("{uid}", "{job_uid}")
+    if path.startswith(f"{SEDNA}/models/"):
+        return path.replace("{name}", "{model}")
     of_services = ("/api/v2/services/", "/ui/services/", f"{K8S}/", f"{SEDNA}/", "/{namespace}/neptune/")
     return path.replace("{name}", "{service}") if path.startswith(of_services) else path
 
@@ -961,6 +965,7 @@ def test_a_list_shows_ones_own(spy: httpx.Client, alice: Person, hers: dict[str,
         "/ui/task-sweeps",
         "/api/v2/models",
         "/ui/models",
+        f"{SEDNA}/models",
         "/api/v2/services",
         "/ui/services",
         f"{K8S}/{JIS}",
@@ -1063,6 +1068,7 @@ def filled(path: str, whose: Mapping[str, str]) -> str:
         "task_id": whose["task_id"],
         "attempt_no": "1",
         "service": whose["service"],
+        "model": whose["model"],
         "namespace": "default",
         "sample_id": "s1",
         "rest": "x",

@@ -20,9 +20,11 @@ from app.video.errors import BadStage
 from app.video.model.kinds import StageSpec
 from tests.harness.api import classifying_model, small_model
 from tests.harness.joint.nodes import Env, helmet
+from tests.harness.kubernetes import refusal
 from tests.harness.users import OURS, Within
 
 MODELS, SERVICES, SERVICE = "/api/v2/models", "/api/v2/services", "/api/v2/services/default/helmet"
+KUBERNETES, TABLE = "/apis/sedna.io/v1alpha1/models", "application/json;as=Table;v=v1;g=meta.k8s.io"
 REFERENCE = "alice/big-model@stable"
 BIG = {"name": "big-model"}
 
@@ -101,6 +103,33 @@ def test_a_service_runs_a_model_that_is_shared_and_follows_its_tag(house: House)
     for path in (f"{MODELS}/named", f"{MODELS}/file", f"{MODELS}/versions", f"{MODELS}/access", "/ui/models/named"):
         for name in ("alice/big-model", REFERENCE):
             assert house.bob.get(path, params={"name": name}).status_code == 404, "to use is not to read"
+
+
+def test_kubectl_is_shown_a_shared_model_without_its_file_and_with_a_name_that_has_no_slash(house: House) -> None:
+    house.share("bob")
+    house.container.models.add_upload("bob", "a~1%:b", [small_model()], now=house.env.now)
+    listed = house.bob.get(KUBERNETES).json()
+    assert (listed["kind"], listed["apiVersion"]) == ("ModelList", "sedna.io/v1alpha1")
+    names = [one["metadata"]["name"] for one in listed["items"]]
+    assert names == sorted(names)
+    shared, own = (listed["items"][names.index(name)] for name in ("alice~1big-model", "a~01%:b"))
+    assert (shared["spec"], shared["status"]["name"], shared["status"]["version"]) == ({}, "alice/big-model", 2)
+    assert shared["status"]["tags"] == ["stable"] and "sha256" not in str(shared)
+    assert own["spec"] == {"url": "/api/v2/models/file?name=a~1%25%3Ab", "format": "onnx"}
+    assert house.bob.get(own["spec"]["url"]).status_code == 200
+    assert house.bob.get(f"{KUBERNETES}/alice~1big-model").json() == shared
+    table = house.bob.get(f"{KUBERNETES}/a~01%25:b", headers={"Accept": TABLE}).json()
+    (row,) = table["rows"]
+    assert (table["kind"], row["cells"][:3]) == ("Table", ["a~01%:b", 1, "onnx"])
+    chosen = house.bob.get(KUBERNETES, params={"fieldSelector": "metadata.name=alice~1big-model"})
+    assert chosen.json()["items"] == [shared]
+    assert house.bob.get(KUBERNETES, params={"labelSelector": "app=door"}).json()["items"] == []
+    assert house.mallory.get(KUBERNETES).json()["items"] == []
+    refused = refusal(house.mallory.get(f"{KUBERNETES}/alice~1big-model"), 404, "NotFound")
+    assert refused["message"] == 'models.sedna.io "alice~1big-model" not found'
+    assert (
+        "listed, not watched" in refusal(house.bob.get(KUBERNETES, params={"watch": "1"}), 400, "BadRequest")["message"]
+    )
 
 
 def test_a_pair_of_different_tasks_is_refused_also_with_a_shared_model_and_says_nothing_of_one_that_is_not(

@@ -6,10 +6,12 @@ from starlette.routing import BaseRoute, Route
 
 from app.joint_inference.kubernetes import discovery, documents
 from app.joint_inference.kubernetes.groups import GROUPS, ApiGroup
+from app.joint_inference.kubernetes.models import get_model, list_models
 from app.joint_inference.kubernetes.patches import patch_service
 from app.joint_inference.kubernetes.read_endpoints import get_service, list_services
 from app.joint_inference.kubernetes.write_endpoints import create_service, delete_service, put_status, replace_service
 from app.joint_inference.model.resource import PLURAL
+from app.joint_inference.sedna import MODELS, SEDNA
 
 
 def _routes_of(group: ApiGroup) -> list[BaseRoute]:
@@ -44,5 +46,7 @@ ROUTES: list[BaseRoute] = [
     Route("/openapi/v2", documents.v2, methods=["GET"]),
     Route("/openapi/v3", documents.v3, methods=["GET"]),
     *(route for group in GROUPS for route in _routes_of(group)),
+    Route(f"/apis/{SEDNA}/{MODELS}", list_models, methods=["GET"]),
+    Route(f"/apis/{SEDNA}/{MODELS}/{{name}}", get_model, methods=["GET"]),
     Route("/apis/{rest:path}", discovery.nothing, methods=["GET"]),
 ]

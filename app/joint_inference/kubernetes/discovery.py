@@ -12,11 +12,12 @@ from starlette.responses import JSONResponse, Response
 
 from app.joint_inference.access import joint_of
 from app.joint_inference.errors import ServiceNotFound
-from app.joint_inference.kubernetes.groups import GROUPS, ApiGroup, group_of
+from app.joint_inference.kubernetes.groups import GROUPS, NEPTUNE, ApiGroup, group_of
 from app.joint_inference.kubernetes.representations import make_table, speaks_status
 from app.joint_inference.kubernetes.requests import fields_of, wants_table
 from app.joint_inference.metadata import DEFAULT_NAMESPACE
 from app.joint_inference.model.resource import API_VERSION, KIND, PLURAL, SINGULAR, VERSION
+from app.joint_inference.sedna import MODEL, MODELS
 from app.joint_inference.service import ServiceEvent
 from app.kit.errors import BadRequest, NotFound
 from app.kit.text.json_values import JsonObject
@@ -49,9 +50,9 @@ async def resources(request: Request) -> Response:
     group = group_of(request)
     verbs = "create delete get list patch update watch"
     service = _describe_resource(PLURAL, KIND, verbs, singular=SINGULAR, short_names=group.short_names)
-    return _answer_resources(
-        group.api_version, service, _describe_resource(f"{PLURAL}/status", KIND, "get patch update")
-    )
+    status = _describe_resource(f"{PLURAL}/status", KIND, "get patch update")
+    model = {**_describe_resource(MODELS, MODEL, "get list", singular="model"), "namespaced": False}
+    return _answer_resources(group.api_version, service, status, *([] if group is NEPTUNE else [model]))
 
 
 async def version_of(_: Request) -> Response:

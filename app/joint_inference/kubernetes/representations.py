@@ -16,11 +16,14 @@ from app.joint_inference.errors import FieldConflict, InvalidResource, ServiceCh
 from app.joint_inference.kubernetes.groups import NEPTUNE, ApiGroup, group_of
 from app.joint_inference.model.crd import PRINTER_COLUMNS
 from app.joint_inference.model.resource import KIND, PLURAL
+from app.joint_inference.sedna import MODELS
 from app.kit.errors import ModelmillError, Unauthorized
 from app.kit.text.json_values import JsonObject
 from app.kit.web.http import retry_after
+from app.model_registry.errors import ModelNotFound
 
 Endpoint = Callable[[Request], Awaitable[Response]]
+Columns = Sequence[Mapping[str, str]]
 REASONS = {
     400: "BadRequest",
     401: "Unauthorized",
@@ -68,7 +71,7 @@ def status_of(error: ModelmillError, name: str = "", group: ApiGroup = NEPTUNE) 
     """
     name = str(error.detail.get("name") or name)
     reason, message = _describe_error(error, name, group)
-    details: JsonObject = {"group": group.name, "kind": PLURAL}
+    details: JsonObject = {"group": group.name, "kind": MODELS if isinstance(error, ModelNotFound) else PLURAL}
     if name:
         details["name"] = name
     if isinstance(error, FieldConflict):
@@ -99,6 +102,8 @@ def _describe_error(error: ModelmillError, name: str, group: ApiGroup) -> tuple[
     sentence = f"{error.message} {error.hint}".strip()
     if isinstance(error, ServiceNotFound):
         return "NotFound", f'{group.qualified} "{name}" not found'
+    if isinstance(error, ModelNotFound):
+        return "NotFound", f'{MODELS}.{group.name} "{name}" not found'
     if isinstance(error, ServiceExists):
         return "AlreadyExists", f'{group.qualified} "{name}" already exists'
     if isinstance(error, ServiceChanged):
@@ -147,7 +152,12 @@ _NAME_COLUMN = {
 
 
 def table_of(
-    resources: Sequence[Mapping[str, Any]], metadata: Mapping[str, Any], *, now: datetime, include: str = "Metadata"
+    resources: Sequence[Mapping[str, Any]],
+    metadata: Mapping[str, Any],
+    *,
+    now: datetime,
+    include: str = "Metadata",
+    columns: Columns = _COLUMNS,
 ) -> JsonObject:
     """Returns a Table, as `kubectl get` prints it.
 
@@ -156,9 +166,10 @@ def table_of(
         metadata: of the list.
         now: the time, for ages.
         include: the content of a row besides its cells: None, Metadata, Object.
+        columns: those after the name.
     """
-    columns = [_NAME_COLUMN, *map(_define_column, _COLUMNS)]
-    return make_table(metadata, columns, [_make_row(resource, now, include) for resource in resources])
+    defined = [_NAME_COLUMN, *map(_define_column, columns)]
+    return make_table(metadata, defined, [_make_row(resource, columns, now, include) for resource in resources])
 
 
 def make_table(metadata: Mapping[str, Any], columns: list[JsonObject], rows: list[JsonObject]) -> JsonObject:
@@ -208,8 +219,8 @@ def _define_column(column: Mapping[str, str]) -> JsonObject:
     return {"name": column["name"], "type": column["type"], "format": "", "description": described, "priority": 0}
 
 
-def _make_row(resource: Mapping[str, Any], now: datetime, include: str) -> JsonObject:
-    cells = [_format_cell(read_path(resource, column["jsonPath"]), column["type"], now) for column in _COLUMNS]
+def _make_row(resource: Mapping[str, Any], columns: Columns, now: datetime, include: str) -> JsonObject:
+    cells = [_format_cell(read_path(resource, column["jsonPath"]), column["type"], now) for column in columns]
     row: JsonObject = {"cells": [resource["metadata"]["name"], *cells]}
     if include == "Object":
         row["object"] = resource

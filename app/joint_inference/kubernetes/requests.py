@@ -177,8 +177,10 @@ class Selector:
     labels: tuple[Match, ...] = ()
 
     def takes(self, service: Service) -> bool:
-        about = {"metadata.name": service.name, "metadata.namespace": service.namespace}
-        return all(match(about) for match in self.fields) and all(match(service.labels) for match in self.labels)
+        return self.matches({"metadata.name": service.name, "metadata.namespace": service.namespace}, service.labels)
+
+    def matches(self, fields: Mapping[str, str], labels: Mapping[str, str]) -> bool:
+        return all(match(fields) for match in self.fields) and all(match(labels) for match in self.labels)
 
 
 def selector_of(query: Mapping[str, str]) -> Selector:

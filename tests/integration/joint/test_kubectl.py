@@ -10,6 +10,7 @@ import httpx
 import pytest
 import yaml
 
+from tests.harness.api import small_model
 from tests.harness.joint.deployment import JointDeployment
 from tests.harness.joint.resources import SEDNA
 from tests.harness.kubectl import NAME, Kubectl, environment, kubectl_of
@@ -166,6 +167,40 @@ def test_sednas_resource_is_applied_changed_described_and_deleted(kubectl: Kubec
     assert "hardExampleMining" in kubectl("explain", "--api-version=sedna.io/v1alpha1", "jis.spec.edgeWorker").stdout
     assert "deleted" in kubectl("delete", "-f", file, f"--timeout={PATIENCE_S}s").stdout
     assert "NotFound" in kubectl("get", "jis", name, fails=True).stderr
+
+
+def test_models_are_listed_read_and_described_and_nothing_else(
+    kubectl: Kubectl, joint: JointDeployment, tmp_path: Path
+) -> None:
+    names = ("door", "door~day")
+    for name in names:
+        joint.add_model(name, small_model())
+    try:
+        lines = [line.split() for line in kubectl("get", "models").stdout.splitlines()]
+        assert [line[:3] for line in lines] == [
+            ["NAME", "VERSION", "FORMAT"],
+            ["door", "1", "onnx"],
+            ["door~0day", "1", "onnx"],
+        ]
+        assert kubectl("get", "models", "-A").stdout == kubectl("get", "models.sedna.io", "-n", "shop").stdout
+        model = yaml.safe_load(kubectl("get", "model", "door~0day", "-o", "yaml").stdout)
+        assert (model["apiVersion"], model["kind"], model["status"]["name"]) == ("sedna.io/v1alpha1", "Model", names[1])
+        text = kubectl("describe", "model", "door").stdout
+        assert "Size Bytes:" in text and "door~0day" not in text
+        assert "door~0day" in kubectl("describe", "models").stdout
+        assert kubectl("get", "model", "a~1b", fails=True).stderr.strip().endswith('models.sedna.io "a~1b" not found')
+        assert "may not contain '%'" in kubectl("get", "model", "50%", fails=True).stderr
+        file = tmp_path / "model.yaml"
+        file.write_text(
+            yaml.safe_dump({key: model[key] for key in ("apiVersion", "kind")} | {"metadata": {"name": "x"}})
+        )
+        for words in (("create", "--validate=false", "-f", file), ("delete", "model", "door")):
+            assert "the server does not allow this method" in kubectl(*words, fails=True).stderr
+        file.write_text(f"{file.read_text()}---\n{SEDNA}")
+        both = kubectl("apply", "--validate=false", "-f", file, fails=True)
+        assert both.stdout.strip() == "jointinferenceservice.sedna.io/helmet-detection created"
+    finally:
+        joint.remove_models(*names)
 
 
 def test_changes_are_seen_as_they_come(

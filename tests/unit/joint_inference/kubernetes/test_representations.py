@@ -15,6 +15,7 @@ from starlette.requests import Request
 from app.joint_inference.errors import InvalidResource, ServiceNotFound
 from app.joint_inference.kubernetes.documents import document
 from app.joint_inference.kubernetes.groups import GROUPS
+from app.joint_inference.kubernetes.models import to_resource_name
 from app.joint_inference.kubernetes.representations import human_duration, read_path, status_of, table_of
 from app.joint_inference.kubernetes.requests import fields_of, number_of, selector_of, wants_table, write_options
 from app.joint_inference.model.resource import Service
@@ -42,6 +43,17 @@ def service(**fields: Any) -> Service:
 
 
 # --- tables ---
+
+
+@given(st.text(alphabet="~/01a"))
+def test_a_name_of_a_model_has_no_slash_and_is_read_back(name: str) -> None:
+    written = to_resource_name(name)
+    assert "/" not in written
+    assert written.replace("~1", "/").replace("~0", "~") == name
+
+
+def test_a_name_of_a_model_is_written_as_in_a_json_pointer() -> None:
+    assert to_resource_name("alice/door~1") == "alice~1door~01"
 
 
 def test_a_table_has_the_columns_of_the_crd_and_what_lies_at_their_paths() -> None:
