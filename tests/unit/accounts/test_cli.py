@@ -39,6 +39,12 @@ def test_a_token_that_the_web_would_never_accept_is_not_made(database: Database)
     assert made.exit_code == 0 and len(web.tokens.of("boss")) == 1
 
 
+def test_where_there_is_no_sftp_a_new_user_is_shown_no_password(database: Database) -> None:
+    made = CliRunner().invoke(commands(lambda _: Accounts(database, SecretHasher("k")), never), ["create", "alice"])
+    assert (made.exit_code, made.stdout) == (0, "")
+    assert "Created the user alice." in made.stderr and "SFTP" not in made.stderr
+
+
 def test_a_user_is_put_into_groups_and_leaves_them(database: Database) -> None:
     accounts = Accounts(database, SecretHasher("k"))
     accounts.users.create("alice", Role.USER, by="test")
