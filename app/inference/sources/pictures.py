@@ -16,7 +16,7 @@ from app.inference.errors import DamagedPicture, SourceUnusable
 from app.inference.picture_codec import decode
 from app.inference.prediction import Picture
 from app.inference.sources.frames import LazyFrame
-from app.kit.text.plain_text import reason_of
+from app.inference.sources.refusals import describe
 
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png"})
 FILE_BYTES_MAX = 64 << 20
@@ -40,7 +40,7 @@ def _list_pictures(folder: Path) -> list[Path]:
     try:
         return sorted(path for path in folder.iterdir() if path.suffix.lower() in SUFFIXES and path.is_file())
     except OSError as error:
-        raise SourceUnusable(f"the folder {folder.name} cannot be read: {reason_of(error)}") from error
+        raise SourceUnusable(f"the folder {folder.name} cannot be read: {describe(error)}") from error
 
 
 def _read(path: Path) -> Picture:
@@ -49,7 +49,7 @@ def _read(path: Path) -> Picture:
             raise DamagedPicture(f"the file is larger than {FILE_BYTES_MAX >> 20} MB")
         return decode(path.read_bytes())
     except OSError as error:
-        raise DamagedPicture(f"the file cannot be read: {reason_of(error)}") from error
+        raise DamagedPicture(f"the file cannot be read: {describe(error)}") from error
 
 
 class Arrays:
@@ -82,7 +82,7 @@ def _load(path: Path) -> dict[str, npt.NDArray[Any]]:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             return {name: archive[name] for name in ("x", "y") if name in archive.files}
     except (OSError, ValueError, EOFError, KeyError, AttributeError, MemoryError, zipfile.BadZipFile, zlib.error) as e:
-        raise SourceUnusable(f"{path.name} cannot be read as .npz: {reason_of(e)}", hint="Save it with numpy.") from e
+        raise SourceUnusable(f"{path.name} cannot be read as .npz: {describe(e)}", hint="Save it with numpy.") from e
 
 
 def _as_pictures(values: dict[str, npt.NDArray[Any]], name: str) -> npt.NDArray[np.uint8]:

@@ -7,6 +7,8 @@ import os
 import socket
 from urllib.parse import urlsplit
 
+from app.kit.text.plain_text import reason_of
+
 AUTHORITIES = "MODELMILL_CAMERA_AUTHORITIES"
 """The environment variable that names a PEM file: certificates of cameras by https are checked against its authorities.
 FFmpeg passes such options on to no other protocol."""
@@ -35,6 +37,12 @@ LEADS_ELSEWHERE = "it leads to an address of a kind that is not followed"
 REFUSED = "its server refuses it: there is no such stream, or the URL has no user and password, or wrong ones"
 """Servers of RTMP end the connection, or answer what FFmpeg calls unknown."""
 UNKNOWN = "UnknownError"
+
+
+def describe(error: BaseException) -> str:
+    """Returns its text without the path or address that Python's and FFmpeg's own texts repeat, and with it a
+    password."""
+    return getattr(error, "strerror", None) or reason_of(error)
 
 
 def explain_local(error: BaseException) -> str:

@@ -22,9 +22,8 @@ from app.inference.sources.containers import is_cut, is_empty
 from app.inference.sources.frames import LazyFrame
 from app.inference.sources.hardware_decoder import hardware_decoder
 from app.inference.sources.pipe import NamedPipe
-from app.inference.sources.refusals import AUTHORITIES, explain_local, explain_stream
+from app.inference.sources.refusals import AUTHORITIES, describe, explain_local, explain_stream
 from app.inference.sources.srt import SrtRefused, SrtStream, is_srt, require_libsrt
-from app.kit.text.plain_text import reason_of
 
 TIMEOUT_S = 10.0
 """Seconds to open a stream, and for each picture of it."""
@@ -195,7 +194,7 @@ class Video:
         if self._live and after_s >= TIMEOUT_S:
             return _describe_silence()
         if self._is_device:
-            return explain_local(error) or _why(error)
+            return explain_local(error) or describe(error)
         if self._live and isinstance(error, self._av.error.EOFError):
             return ENDED
         is_local = self._is_pipe or not self._live
@@ -209,7 +208,7 @@ class Video:
             return _describe_silence()
         if self._live and getattr(error, "errno", 0) in LOST:
             return "the connection was lost"
-        return _why(error) + self._end()
+        return describe(error) + self._end()
 
     def _end(self) -> str:
         """To be added to what is wrong with a file that is not whole."""
@@ -219,7 +218,7 @@ class Video:
         try:
             frames = decoder.decode(packet)
         except self._av.FFmpegError as error:
-            yield LazyFrame(f"{self._name}#{index}", None, reason=_why(error))
+            yield LazyFrame(f"{self._name}#{index}", None, reason=describe(error))
             return
         for offset, frame in enumerate(frames):
             origin = f"{self._name}#{index + offset}"
@@ -244,11 +243,6 @@ def stream_options(url: str) -> tuple[str, dict[str, str]]:
 
 def _describe_silence() -> str:
     return f"it gave no picture for {TIMEOUT_S:g} s"
-
-
-def _why(error: BaseException) -> str:
-    """Without the address, which FFmpeg's own text repeats, and with it the password."""
-    return getattr(error, "strerror", None) or reason_of(error)
 
 
 def _read_pixels(frame: Any) -> Picture:

@@ -94,6 +94,14 @@ def test_damaged_pictures_are_left_out_counted_and_told(tmp_path: Path) -> None:
     assert source.why_damaged.startswith("1.png: these ")
 
 
+def test_a_picture_that_is_gone_when_its_turn_comes_is_left_out_and_told(tmp_path: Path) -> None:
+    source = opened(folder_of(tmp_path, 3))
+    next(source)
+    (tmp_path / "1.png").unlink()
+    assert [frame.origin for frame in source] == ["2.png"]
+    assert (source.damaged, source.why_damaged) == (1, "1.png: the file cannot be read: No such file or directory")
+
+
 def test_a_folder_that_is_gone_when_it_is_read_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     source = opened(folder_of(tmp_path / "sub", 1), loop=True)
