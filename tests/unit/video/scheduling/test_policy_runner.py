@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from app.video.model.plan import Role
 from app.video.scheduling import registry
 from app.video.scheduling.contract import ENTRY_POINTS
+from app.video.scheduling.policy_client import PolicyProcess, ProcessEnded, ProcessLate
 from app.video.scheduling.policy_messages import Decision
 from app.video.scheduling.policy_runner import PolicyRunner
 from tests.harness.video.scheduling_cases import CLOUD, HOST, a_node, a_question, an_answer, nodes
@@ -253,6 +255,34 @@ def test_where_no_process_can_be_started_the_last_plan_stays(
     assert (decision.plan, decision.outcome) == (None, "raised")
     assert f"The process that runs policies did not start {message}. The last plan stays." in decision.reason
     assert asked(policy_runner, "good").outcome == "new"
+
+
+@pytest.fixture
+def policy_process() -> Iterator[PolicyProcess]:
+    process = PolicyProcess()
+    yield process
+    process.end()
+
+
+def test_a_process_that_has_ended_before_it_is_asked_is_said_to_have(policy_process: PolicyProcess) -> None:
+    os.kill(policy_process._process.pid, signal.SIGKILL)
+    policy_process._process.wait()
+    with pytest.raises(ProcessEnded, match="signal 9"):
+        policy_process.ask({"policy": "good", "call": {}}, LIMIT_S)
+
+
+def test_a_process_that_ends_with_a_question_unread_is_said_to_have(policy_process: PolicyProcess) -> None:
+    os.kill(policy_process._process.pid, signal.SIGSTOP)
+    policy_process._channel.sendall(b"{}\n")
+    os.kill(policy_process._process.pid, signal.SIGKILL)
+    policy_process._process.wait()
+    with pytest.raises(ProcessEnded, match="signal 9"):
+        policy_process.read(LIMIT_S)
+
+
+def test_an_answer_whose_time_is_over_is_late(policy_process: PolicyProcess) -> None:
+    with pytest.raises(ProcessLate, match="more than 0 s"):
+        policy_process.read(0)
 
 
 @pytest.mark.slow
