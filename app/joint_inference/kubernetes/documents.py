@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
 from functools import cache
-from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from app.joint_inference.kubernetes.groups import GROUPS, NEPTUNE, ApiGroup, group_of
+from app.joint_inference.kubernetes.openapi_v2 import to_version_2
 from app.joint_inference.kubernetes.representations import failure
 from app.joint_inference.model.crd import METADATA_SCHEMA, SCHEMA
 from app.joint_inference.model.resource import KIND, LIST_KIND, PLURAL, VERSION
@@ -26,8 +25,6 @@ from app.kit.web.idempotency import HEADER
 from app.kit.web.idempotency import SCHEMA as SCHEMA_OF_KEY
 
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
-JSON = "application/json"
-METHODS = ("get", "put", "post", "delete", "patch")
 _TEXT = {"type": "string"}
 _DESCRIBED = {
     "edgeWorker": "The worker at the edge, with the small model.",
@@ -172,44 +169,3 @@ def _in_path(name: str) -> JsonObject:
 
 def _in_query(name: str) -> JsonObject:
     return {"name": name, "in": "query", "schema": _TEXT}
-
-
-def to_version_2(document: Mapping[str, Any]) -> JsonObject:
-    """Converts what the Kubernetes-shaped API describes: bodies and answers in JSON, and parameters that are texts.
-
-    Args:
-        document: OpenAPI 3.0, with no keyword of JSON Schema that version 2 lacks.
-    """
-    text = json.dumps(document).replace("#/components/schemas/", "#/definitions/")
-    whole = json.loads(text)
-    return {
-        "swagger": "2.0",
-        "info": whole["info"],
-        "consumes": [JSON],
-        "produces": [JSON],
-        "paths": {path: _convert_path(item) for path, item in whole["paths"].items()},
-        "definitions": whole["components"]["schemas"],
-    }
-
-
-def _convert_path(item: Mapping[str, Any]) -> JsonObject:
-    shared = [_convert_parameter(one) for one in item.get("parameters", ())]
-    operations = {method: _convert_operation(item[method]) for method in METHODS if method in item}
-    return {"parameters": shared, **operations}
-
-
-def _convert_operation(operation: Mapping[str, Any]) -> JsonObject:
-    parameters = [_convert_parameter(one) for one in operation["parameters"]]
-    if "requestBody" in operation:
-        schema = operation["requestBody"]["content"][JSON]["schema"]
-        parameters.append({"name": "body", "in": "body", "required": True, "schema": schema})
-    responses = {
-        status: {"description": answer["description"], "schema": answer["content"][JSON]["schema"]}
-        for status, answer in operation["responses"].items()
-    }
-    rest = {key: value for key, value in operation.items() if key != "requestBody"}
-    return {**rest, "parameters": parameters, "responses": responses}
-
-
-def _convert_parameter(parameter: Mapping[str, Any]) -> JsonObject:
-    return {**{key: value for key, value in parameter.items() if key != "schema"}, **parameter["schema"]}
