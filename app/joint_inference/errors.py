@@ -23,6 +23,10 @@ class InvalidResource(BadInput, code="INVALID_RESOURCE"):
     """detail: {"problems": [{"path": "$.spec.edgeWorker.name", "message": …}, …]}, the first of them in the message."""
 
 
+class ModelUnfetched(InvalidResource):
+    """There is no file of a Model of Sedna, or none that can be registered."""
+
+
 class NoSuchRollout(Conflict, code="NO_SUCH_ROLLOUT"):
     """There is no roll-out, or none with which that can be done."""
 

@@ -25,8 +25,11 @@ def path_of(parts: Sequence[str | int]) -> str:
     return "$" + "".join(_format_step(part) for part in parts)
 
 
-def refuse(problems: Sequence[Problem]) -> None:
+def refuse(problems: Sequence[Problem], **of_resource: str) -> None:
     """Refuses a resource with problems.
+
+    Args:
+        of_resource: its kind, if it is no service.
 
     Raises:
         InvalidResource: There is at least one.
@@ -35,7 +38,7 @@ def refuse(problems: Sequence[Problem]) -> None:
         return
     first = problems[0]
     further = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-    detail: JsonObject = {"problems": [vars(problem) for problem in problems[:SHOWN]]}
+    detail: JsonObject = {"problems": [vars(problem) for problem in problems[:SHOWN]], **of_resource}
     raise InvalidResource(f"{first.path}: {first.message}{further}", hint=_HINT, detail=detail)
 
 

@@ -12,7 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
+from urllib.parse import SplitResult, urlsplit
 
+from app.joint_inference.errors import ModelUnfetched
 from app.joint_inference.model.resource import API_VERSION, VERSION, Role, specification_of
 from app.joint_inference.problems import Problem, refuse
 from app.kit.text.json_values import JsonObject
@@ -66,10 +68,38 @@ def read_model(resource: Any) -> SednaModel | None:
     name, url, kind = (
         _read_text(resource, *path) for path in (("metadata", "name"), ("spec", "url"), ("spec", "format"))
     )
-    refuse(
-        [Problem(path, "is missing") for path, value in (("$.metadata.name", name), ("$.spec.url", url)) if not value]
-    )
+    required = (("$.metadata.name", name), ("$.spec.url", url))
+    refuse([Problem(path, "is missing") for path, value in required if not value], kind=MODEL)
     return SednaModel(name, url, kind.lower() or PurePosixPath(url.split("?")[0]).suffix.removeprefix("."))
+
+
+def check_source(model: SednaModel) -> SplitResult:
+    """Returns the URL of the file, which may be a path.
+
+    Raises:
+        ModelUnfetched: No such file can be registered, or fetched from there.
+    """
+    try:
+        url = urlsplit(model.url)
+    except ValueError as error:
+        raise make_unfetched(model, f"has no valid URL: {error}") from error
+    if model.format != "onnx":
+        raise make_unfetched(model, f"has the format {model.format or '?'}, and models run as ONNX")
+    if url.scheme not in ("", "file", "http", "https"):
+        raise make_unfetched(model, f"cannot be fetched from {url.scheme}://")
+    return url
+
+
+def make_unfetched(model: SednaModel, problem: str) -> ModelUnfetched:
+    hint = f"Register it: modelmill models add {model.name} --file model.onnx"
+    message = f"The file of the model {model.name} {problem}"
+    problems = [{"path": "$.spec.url", "message": f"{message}. {hint}"}]
+    return ModelUnfetched(message, hint=hint, detail={"kind": MODEL, "problems": problems})
+
+
+def describe_use(error: ModelUnfetched, version: int) -> str:
+    """Returns what a model is that is registered, and whose file was not used."""
+    return f"{error.message}; the registered version {version} is used"
 
 
 def _read_text(value: Any, *path: str) -> str:

@@ -439,7 +439,7 @@ THINGS = {
         )
     ),
     f"POST /{{namespace}}/neptune/upstream/{JIS}/{{service}}/status",
-    f"GET {SEDNA}/models/{{model}}",
+    *(f"{method} {SEDNA}/models/{{model}}" for method in ("GET", "PUT", "PATCH")),
     *(
         f"{method} {VIDEO}/jobs/{{job_uid}}{rest}"
         for method, rest in (
@@ -553,6 +553,7 @@ SENDING = {
     f"POST {K8S}/namespaces/{{namespace}}/{JIS}",
     f"POST {SEDNA}/{JIS}",
     f"POST {SEDNA}/namespaces/{{namespace}}/{JIS}",
+    f"POST {SEDNA}/models",
     "POST /uploads",
     "POST /uploads/presign",
     "POST /uploads/resumable",
@@ -790,6 +791,11 @@ def body_for(path: str, whose: Mapping[str, str]) -> dict[str, Any]:
     return {"json": {**a_service(whose["service"]), **group, "status": {"active": 7}}}
 
 
+def a_model(name: str) -> dict[str, Any]:
+    metadata, spec = {"name": name}, {"url": "/model.onnx"}
+    return {"apiVersion": "sedna.io/v1alpha1", "kind": "Model", "metadata": metadata, "spec": spec}
+
+
 def sent(whose: Mapping[str, str]) -> dict[str, list[dict[str, Any]]]:
     """What each sending route can be given that names a thing."""
     model, images = (f"uploads/{whose['upload']}/{name}" for name in ("model.onnx", "quant.zip"))
@@ -864,6 +870,7 @@ def sent(whose: Mapping[str, str]) -> dict[str, list[dict[str, Any]]]:
         f"POST {K8S}/namespaces/{{namespace}}/{JIS}": nothing,
         f"POST {SEDNA}/{JIS}": nothing,
         f"POST {SEDNA}/namespaces/{{namespace}}/{JIS}": nothing,
+        f"POST {SEDNA}/models": [{"json": a_model(whose["model"])}],
         "POST /uploads": nothing,
         "POST /uploads/presign": nothing,
         "POST /uploads/resumable": nothing,

@@ -20,11 +20,12 @@ from app.video.errors import BadStage
 from app.video.model.kinds import StageSpec
 from tests.harness.api import classifying_model, small_model
 from tests.harness.joint.nodes import Env, helmet
-from tests.harness.kubernetes import refusal
+from tests.harness.kubernetes import APPLY, JSON_PATCH, MERGE, refusal
 from tests.harness.users import OURS, Within
 
 MODELS, SERVICES, SERVICE = "/api/v2/models", "/api/v2/services", "/api/v2/services/default/helmet"
-KUBERNETES, TABLE = "/apis/sedna.io/v1alpha1/models", "application/json;as=Table;v=v1;g=meta.k8s.io"
+SEDNA = "sedna.io/v1alpha1"
+KUBERNETES, TABLE = f"/apis/{SEDNA}/models", "application/json;as=Table;v=v1;g=meta.k8s.io"
 REFERENCE = "alice/big-model@stable"
 BIG = {"name": "big-model"}
 
@@ -130,6 +131,50 @@ def test_kubectl_is_shown_a_shared_model_without_its_file_and_with_a_name_that_h
     assert (
         "listed, not watched" in refusal(house.bob.get(KUBERNETES, params={"watch": "1"}), 400, "BadRequest")["message"]
     )
+
+
+def test_kubectl_applies_a_shared_model_by_its_name_and_refuses_anothers_like_one_that_does_not_exist(
+    house: House,
+) -> None:
+    def resource(name: str, **metadata: Any) -> dict[str, Any]:
+        metadata = {"name": name, **metadata}
+        return {"apiVersion": SEDNA, "kind": "Model", "metadata": metadata, "spec": {"url": "m.onnx", "devices": 1}}
+
+    house.share("bob")
+    path, name = f"{KUBERNETES}/alice~1big-model", "alice~1big-model"
+    shared = house.bob.get(path).json()
+    unused = f"The file of the model {name} is fetched by `modelmill joint apply`, not by kubectl"
+    used = [
+        '299 - "spec.devices has no effect here"',
+        f'299 - "{unused}; the registered version 2 is used"',
+    ]
+    for answer in (
+        house.bob.request("PUT", path, json=resource(name)),
+        house.bob.request("PATCH", path, json={"spec": {"url": "m.onnx", "devices": 1}}, headers=MERGE),
+        house.bob.request("PATCH", path, json=resource(name), headers=APPLY),
+    ):
+        assert (answer.status_code, answer.json()) == (200, shared)
+        assert answer.headers.get_list("warning") == used
+    told = house.bob.request("PUT", path, json=resource(name, labels=1, annotations={"a": "b"}))
+    assert [text for text in told.headers.get_list("warning") if text not in used] == [
+        f'299 - "metadata.{field} has no effect here"' for field in ("labels", "annotations")
+    ]
+    for client, model in ((house.mallory, name), (house.bob, "none")):
+        place = f"{KUBERNETES}/{model}"
+        for refused in (
+            client.post(KUBERNETES, json=resource(model)),
+            client.request("PATCH", place, json=resource(model), headers=APPLY),
+        ):
+            message = refusal(refused, 422, "Invalid")["message"]
+            assert message.startswith(f'Model.sedna.io "{model}" is invalid: spec.url: The file of the model {model}')
+        refusal(client.request("PUT", place, json=resource(model)), 404, "NotFound")
+        refusal(client.request("PATCH", place, json={}, headers=MERGE), 404, "NotFound")
+    exists = refusal(house.bob.post(KUBERNETES, json=resource(name)), 409, "AlreadyExists")
+    assert (exists["message"], exists["details"]["kind"]) == (f'models.sedna.io "{name}" already exists', "models")
+    refusal(house.bob.request("PATCH", path, json=[], headers=JSON_PATCH), 415, "UnsupportedMediaType")
+    refusal(house.bob.request("PUT", path, json=resource("other")), 400, "BadRequest")
+    for wrong in ([], {**resource(name), "kind": "Dataset"}):
+        refusal(house.bob.post(KUBERNETES, json=wrong), 400, "BadRequest")
 
 
 def test_a_pair_of_different_tasks_is_refused_also_with_a_shared_model_and_says_nothing_of_one_that_is_not(

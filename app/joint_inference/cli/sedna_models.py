@@ -7,13 +7,13 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from urllib.parse import urlsplit
 
 import httpx
 
-from app.joint_inference.sedna import SednaModel
+from app.joint_inference.errors import ModelUnfetched
+from app.joint_inference.sedna import SednaModel, check_source, describe_use, make_unfetched
 from app.kit.cli.api_client import ApiError
-from app.kit.errors import BadInput, NotFound
+from app.kit.errors import NotFound
 from app.kit.files import sha256_of
 from app.kit.text.json_values import JsonObject
 from app.kit.text.plain_text import reason_of
@@ -21,10 +21,6 @@ from app.model_registry.cli import bring_file
 from app.model_registry.client import ModelsClient
 
 TIMEOUT_S = 60.0
-
-
-class ModelUnfetched(BadInput):
-    """There is no file, or none that can be registered."""
 
 
 def apply_model(client: ModelsClient, model: SednaModel) -> tuple[str, str]:
@@ -47,7 +43,7 @@ def apply_model(client: ModelsClient, model: SednaModel) -> tuple[str, str]:
     except ModelUnfetched as error:
         if not present:
             raise
-        return "unchanged", f"{error.message}; the registered version {present['version']} is used"
+        return "unchanged", describe_use(error, present["version"])
     return "configured" if present else "created", ""
 
 
@@ -63,22 +59,15 @@ def _find_model(client: ModelsClient, name: str) -> JsonObject | None:
 @contextmanager
 def _fetch(model: SednaModel) -> Iterator[Path]:
     """The file of a model: of this machine, or downloaded."""
-    try:
-        url = urlsplit(model.url)
-    except ValueError as error:
-        raise _make_error(model, f"has no valid URL: {error}") from error
-    if model.format != "onnx":
-        raise _make_error(model, f"has the format {model.format or '?'}, and models run as ONNX")
+    url = check_source(model)
     if url.scheme in ("http", "https"):
         with TemporaryDirectory() as folder:
             yield _download(model, Path(folder) / (Path(url.path).name or "model.onnx"))
-    elif url.scheme in ("", "file"):
+    else:
         file = Path(url.path)
         if not file.is_file():
-            raise _make_error(model, f"is not on this machine: {file}")
+            raise make_unfetched(model, f"is not on this machine: {file}")
         yield file
-    else:
-        raise _make_error(model, f"cannot be fetched from {url.scheme}://")
 
 
 def _download(model: SednaModel, file: Path) -> Path:
@@ -88,10 +77,5 @@ def _download(model: SednaModel, file: Path) -> Path:
             for chunk in answer.iter_bytes():
                 out.write(chunk)
     except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
-        raise _make_error(model, f"cannot be fetched: {reason_of(error)}") from error
+        raise make_unfetched(model, f"cannot be fetched: {reason_of(error)}") from error
     return file
-
-
-def _make_error(model: SednaModel, problem: str) -> ModelUnfetched:
-    hint = f"Register it: modelmill models add {model.name} --file model.onnx"
-    return ModelUnfetched(f"The file of the model {model.name} {problem}", hint=hint)

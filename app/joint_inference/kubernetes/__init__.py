@@ -6,7 +6,7 @@ from starlette.routing import BaseRoute, Route
 
 from app.joint_inference.kubernetes import discovery, documents
 from app.joint_inference.kubernetes.groups import GROUPS, ApiGroup
-from app.joint_inference.kubernetes.models import get_model, list_models
+from app.joint_inference.kubernetes.models import change_model, create_model, get_model, list_models
 from app.joint_inference.kubernetes.patches import patch_service
 from app.joint_inference.kubernetes.read_endpoints import get_service, list_services
 from app.joint_inference.kubernetes.write_endpoints import create_service, delete_service, put_status, replace_service
@@ -47,6 +47,8 @@ ROUTES: list[BaseRoute] = [
     Route("/openapi/v3", documents.v3, methods=["GET"]),
     *(route for group in GROUPS for route in _routes_of(group)),
     Route(f"/apis/{SEDNA}/{MODELS}", list_models, methods=["GET"]),
+    Route(f"/apis/{SEDNA}/{MODELS}", create_model, methods=["POST"]),
     Route(f"/apis/{SEDNA}/{MODELS}/{{name}}", get_model, methods=["GET"]),
+    Route(f"/apis/{SEDNA}/{MODELS}/{{name}}", change_model, methods=["PUT", "PATCH"]),
     Route("/apis/{rest:path}", discovery.nothing, methods=["GET"]),
 ]

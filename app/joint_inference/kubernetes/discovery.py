@@ -51,7 +51,7 @@ async def resources(request: Request) -> Response:
     verbs = "create delete get list patch update watch"
     service = _describe_resource(PLURAL, KIND, verbs, singular=SINGULAR, short_names=group.short_names)
     status = _describe_resource(f"{PLURAL}/status", KIND, "get patch update")
-    model = {**_describe_resource(MODELS, MODEL, "get list", singular="model"), "namespaced": False}
+    model = {**_describe_resource(MODELS, MODEL, "create get list patch update", singular="model"), "namespaced": False}
     return _answer_resources(group.api_version, service, status, *([] if group is NEPTUNE else [model]))
 
 

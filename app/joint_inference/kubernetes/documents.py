@@ -18,7 +18,8 @@ from app.joint_inference.kubernetes.groups import GROUPS, NEPTUNE, ApiGroup, gro
 from app.joint_inference.kubernetes.openapi_v2 import to_version_2
 from app.joint_inference.kubernetes.representations import failure
 from app.joint_inference.model.crd import METADATA_SCHEMA, SCHEMA
-from app.joint_inference.model.resource import KIND, LIST_KIND, PLURAL, VERSION
+from app.joint_inference.model.resource import KIND, PLURAL, VERSION
+from app.joint_inference.sedna import MODEL, MODELS
 from app.kit.errors import NotFound
 from app.kit.text.json_values import JsonObject
 from app.kit.web.idempotency import HEADER
@@ -29,6 +30,18 @@ _TEXT = {"type": "string"}
 _DESCRIBED = {
     "edgeWorker": "The worker at the edge, with the small model.",
     "cloudWorker": "The worker in the cloud, with the big model.",
+}
+_MODEL = {
+    "spec": {
+        "description": "As `modelmill joint apply` reads it, which registers the file; kubectl does not.",
+        "type": "object",
+        "required": ["url"],
+        "properties": {
+            "url": {**_TEXT, "description": "Path or http(s) URL of the file."},
+            "format": {**_TEXT, "description": "Of the file: onnx. Default: the ending of its name."},
+        },
+    },
+    "status": {"description": "The newest version that is registered.", "type": "object"},
 }
 
 
@@ -80,37 +93,54 @@ def _describe_paths(group: ApiGroup) -> JsonObject:
         },
         f"{items}/{{name}}": _find_one(group, "", "delete"),
         f"{items}/{{name}}/status": _find_one(group, "Status"),
+        **({} if group is NEPTUNE else _describe_model_paths(group)),
     }
 
 
-def _name_item(group: ApiGroup) -> str:
-    return f"{group.schema_prefix}.{KIND}"
+def _describe_model_paths(group: ApiGroup) -> JsonObject:
+    items = f"{group.path}/{MODELS}"
+    return {
+        items: {
+            "get": _describe_operation(group, "list", "list", kind=MODEL),
+            "post": _describe_operation(group, "create", "post", kind=MODEL, writes=True),
+        },
+        f"{items}/{{name}}": _find_one(group, "", kind=MODEL),
+    }
 
 
-def _find_one(group: ApiGroup, suffix: str, *further: str) -> JsonObject:
+def _name_item(group: ApiGroup, kind: str = KIND) -> str:
+    return f"{group.schema_prefix}.{kind}"
+
+
+def _find_one(group: ApiGroup, suffix: str, *further: str, kind: str = KIND) -> JsonObject:
     methods = {"get": "get", "put": "put", "patch": "patch", **{name: name for name in further}}
     return {
-        "parameters": [_in_path("namespace"), _in_path("name")],
+        "parameters": [_in_path(name) for name in ("namespace", "name") if kind == KIND or name == "name"],
         **{
-            method: _describe_operation(group, f"{method}{suffix}", action, writes=method in ("put", "patch"))
+            method: _describe_operation(
+                group, f"{method}{suffix}", action, kind=kind, writes=method in ("put", "patch")
+            )
             for method, action in methods.items()
         },
     }
 
 
-def _describe_operation(group: ApiGroup, name: str, action: str, *, writes: bool = False) -> JsonObject:
-    answers = _name_item(group) + ("List" if action == "list" else "")
+def _describe_operation(
+    group: ApiGroup, name: str, action: str, *, kind: str = KIND, writes: bool = False
+) -> JsonObject:
+    item = _name_item(group, kind)
+    answers = item + ("List" if action == "list" else "")
     response = {"description": "OK", "content": {"application/json": {"schema": _make_ref(answers)}}}
     parameters = [_in_query("dryRun"), _in_query("fieldManager"), _in_query("fieldValidation")] if writes else []
     operation = {
-        "operationId": f"{name}{KIND}{'' if group is NEPTUNE else group.name}",
+        "operationId": f"{name}{kind}{'' if group is NEPTUNE else group.name}",
         "responses": {"200": response},
         "parameters": parameters,
         "x-kubernetes-action": action,
-        "x-kubernetes-group-version-kind": group.kind,
+        "x-kubernetes-group-version-kind": {**group.kind, "kind": kind},
     }
     if writes:
-        operation["requestBody"] = {"content": {"application/json": {"schema": _make_ref(_name_item(group))}}}
+        operation["requestBody"] = {"content": {"application/json": {"schema": _make_ref(item)}}}
     return operation
 
 
@@ -120,12 +150,6 @@ def _add_body(operation: JsonObject) -> JsonObject:
 
 
 def _build_schemas(group: ApiGroup) -> JsonObject:
-    item = _name_item(group)
-    head = {
-        "apiVersion": {**_TEXT, "description": group.api_version},
-        "kind": {**_TEXT, "description": KIND},
-        "metadata": {"description": "Name, namespace, labels, annotations.", "allOf": [_make_ref(_META)]},
-    }
     spec = json.loads(json.dumps(group.spec_schema))
     for name, description in _DESCRIBED.items():
         spec["properties"][name]["description"] = description
@@ -136,18 +160,30 @@ def _build_schemas(group: ApiGroup) -> JsonObject:
             "description": "What does run, as it was found last.",
         },
     }
-    of_list = [{**group.kind, "kind": LIST_KIND}]
+    description = "A small model at the edge answers, and asks the big one in the cloud for the hard samples."
+    of_models = {} if group is NEPTUNE else _describe_kind(group, MODEL, "A registered model, by its name.", _MODEL)
+    return {**_describe_kind(group, KIND, description, body), **of_models, _META: METADATA_SCHEMA}
+
+
+def _describe_kind(group: ApiGroup, kind: str, description: str, body: JsonObject) -> JsonObject:
+    """Returns the schemas of a resource and of a list of them."""
+    item = _name_item(group, kind)
+    head = {
+        "apiVersion": {**_TEXT, "description": group.api_version},
+        "kind": {**_TEXT, "description": kind},
+        "metadata": {"description": "Name, namespace, labels, annotations.", "allOf": [_make_ref(_META)]},
+    }
     return {
         item: {
-            "description": "A small model at the edge answers, and asks the big one in the cloud for the hard samples.",
+            "description": description,
             "type": "object",
             "properties": {**head, **body},
-            "x-kubernetes-group-version-kind": [group.kind],
+            "x-kubernetes-group-version-kind": [{**group.kind, "kind": kind}],
         },
         f"{item}List": {
             "type": "object",
             "required": ["items"],
-            "x-kubernetes-group-version-kind": of_list,
+            "x-kubernetes-group-version-kind": [{**group.kind, "kind": f"{kind}List"}],
             "properties": {
                 "apiVersion": _TEXT,
                 "kind": _TEXT,
@@ -155,7 +191,6 @@ def _build_schemas(group: ApiGroup) -> JsonObject:
                 "items": {"type": "array", "items": _make_ref(item)},
             },
         },
-        _META: METADATA_SCHEMA,
     }
 
 

@@ -1,4 +1,7 @@
-"""GET of the registered models, as resources of Sedna's group that are in no namespace and can only be read.
+"""The registered models, as resources of Sedna's group that are in no namespace.
+
+They are read here, and not changed: `modelmill joint apply` fetches the file of a Model, and registers it. So that
+kubectl can apply a file with Models and a service, a Model whose name is registered is accepted, and stays as it is.
 
 No name in Kubernetes contains a slash. Names are written as in a JSON Pointer (RFC 6901), like the keys in the paths of
 `kubectl patch`: alice/small is alice~1small.
@@ -7,6 +10,7 @@ No name in Kubernetes contains a slash. Names are written as in a JSON Pointer (
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, NoReturn
 
 from pydantic import BaseModel
 from pydantic.alias_generators import to_camel
@@ -14,19 +18,36 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from app.joint_inference.errors import ModelUnfetched
+from app.joint_inference.kubernetes.groups import group_of
 from app.joint_inference.kubernetes.read_endpoints import MOST, include_of
-from app.joint_inference.kubernetes.representations import speaks_status, table_of
-from app.joint_inference.kubernetes.requests import selector_of, wants_table
-from app.joint_inference.sedna import MODEL, SEDNA
+from app.joint_inference.kubernetes.representations import add_warnings, failure, speaks_status, table_of
+from app.joint_inference.kubernetes.requests import (
+    APPLY,
+    MERGE,
+    UnknownPatch,
+    body_of,
+    content_type,
+    selector_of,
+    wants_table,
+    write_options,
+)
+from app.joint_inference.kubernetes.write_endpoints import check_place, metadata_of, read_body_name
+from app.joint_inference.sedna import MODEL, SEDNA, SednaModel, check_source, describe_use, make_unfetched, read_model
 from app.kit.clock import now
-from app.kit.errors import BadRequest
+from app.kit.errors import BadRequest, ModelmillError
 from app.kit.text.json_values import JsonObject
+from app.kit.text.merge_patch import merge_patch
 from app.kit.web.auth import user_of
 from app.kit.web.http import answer_of
 from app.model_registry.access import models_of
+from app.model_registry.errors import ModelExists
 from app.model_registry.model import no_such_model
 from app.model_registry.schemas import SharedAnswer, model_answer
 
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+"""The annotation with what `kubectl apply` sent last. Nothing of that is stored here; without the annotation, kubectl
+would say at each apply that it adds it."""
 COLUMNS = (
     {"name": "Version", "type": "integer", "jsonPath": ".status.version"},
     {"name": "Format", "type": "string", "jsonPath": ".spec.format"},
@@ -49,11 +70,78 @@ async def list_models(request: Request) -> Response:
 @speaks_status
 async def get_model(request: Request) -> Response:
     name = request.path_params["name"]
-    resources = await run_in_threadpool(_read_models, request)
-    model = next((one for one in resources if one["metadata"]["name"] == name), None)
+    model = await run_in_threadpool(_find_model, request, name)
     if model is None:
         raise no_such_model(name)
     return _answer(request, [model], model)
+
+
+@speaks_status
+async def create_model(request: Request) -> Response:
+    """Refuses the Model: either its name is registered, or its file is to be."""
+    resource = await body_of(request)
+    try:
+        return await run_in_threadpool(_refuse_new, request, resource)
+    except ModelmillError as error:
+        return failure(error, read_body_name(resource), group_of(request))  # no name is in the path
+
+
+@speaks_status
+async def change_model(request: Request) -> Response:
+    """PUT and PATCH: accepts a Model whose name is registered, warns of what has no effect, and changes nothing."""
+    if request.method == "PATCH" and content_type(request) not in (MERGE, APPLY):
+        raise UnknownPatch("A Model is patched by a merge patch or applied.", hint=f"Send {MERGE} or {APPLY}.")
+    body = await body_of(request)
+    return await run_in_threadpool(_answer_change, request, body)
+
+
+def _refuse_new(request: Request, resource: Any) -> NoReturn:
+    write_options(request)
+    model = _parse_model(resource)
+    if _find_model(request, model.name):
+        raise ModelExists(f"There is a model {model.name!r} already.")
+    raise _explain_unused_file(model)
+
+
+def _answer_change(request: Request, body: Any) -> Response:
+    write_options(request)
+    name = request.path_params["name"]
+    present = _find_model(request, name)
+    if present is None:
+        if content_type(request) == APPLY:
+            _refuse_new(request, body)
+        raise no_such_model(name)
+    resource = merge_patch(present, body) if request.method == "PATCH" else body
+    check_place(resource, None, name)
+    model = _parse_model(resource)
+    warnings = _list_ignored(resource)
+    if model.url != present["spec"].get("url"):
+        warnings.append(describe_use(_explain_unused_file(model), present["status"]["version"]))
+    return add_warnings(_answer(request, [present], present), warnings)
+
+
+def _parse_model(resource: Any) -> SednaModel:
+    model = read_model(resource)
+    if model is None:
+        raise BadRequest(f"The body is no {MODEL} of {SEDNA}.")
+    return model
+
+
+def _explain_unused_file(model: SednaModel) -> ModelUnfetched:
+    try:
+        check_source(model)
+    except ModelUnfetched as error:
+        return error
+    return make_unfetched(model, "is fetched by `modelmill joint apply`, not by kubectl")
+
+
+def _list_ignored(resource: JsonObject) -> list[str]:
+    metadata = {**metadata_of(resource)}
+    if isinstance(annotations := metadata.get("annotations"), dict):
+        metadata["annotations"] = annotations.keys() - {LAST_APPLIED}
+    paths = [f"spec.{key}" for key in resource["spec"] if key not in ("url", "format")]
+    paths += [f"metadata.{key}" for key in ("labels", "annotations") if metadata.get(key)]
+    return [f"{path} has no effect here" for path in paths]
 
 
 def to_resource_name(name: str) -> str:
@@ -64,6 +152,10 @@ def _answer(request: Request, resources: Sequence[JsonObject], whole: JsonObject
     if not wants_table(request.headers.get("accept", "")):
         return JSONResponse(whole)
     return JSONResponse(table_of(resources, {}, now=now(), include=include_of(request), columns=COLUMNS))
+
+
+def _find_model(request: Request, name: str) -> JsonObject | None:
+    return next((one for one in _read_models(request) if one["metadata"]["name"] == name), None)
 
 
 def _read_models(request: Request) -> list[JsonObject]:
@@ -81,5 +173,9 @@ def _describe(answer: BaseModel) -> JsonObject:
     """Returns a resource whose spec is Sedna's: of a model of another owner, whose file is not shown, it is empty."""
     status = {to_camel(name): value for name, value in answer.model_dump(mode="json").items()}
     spec = {"url": status["links"]["file"], "format": status["format"]} if "links" in status else {}
-    metadata = {"name": to_resource_name(status["name"]), "creationTimestamp": f"{status['createdAt'][:19]}Z"}
+    metadata = {
+        "name": to_resource_name(status["name"]),
+        "annotations": {LAST_APPLIED: "{}"},
+        "creationTimestamp": f"{status['createdAt'][:19]}Z",
+    }
     return {"apiVersion": SEDNA, "kind": MODEL, "metadata": metadata, "spec": spec, "status": status}

@@ -20,8 +20,9 @@ from app.joint_inference.sedna import MODELS
 from app.kit.errors import ModelmillError, Unauthorized
 from app.kit.text.json_values import JsonObject
 from app.kit.web.http import retry_after
-from app.model_registry.errors import ModelNotFound
+from app.model_registry.errors import ModelExists, ModelNotFound
 
+OF_MODELS = (ModelExists, ModelNotFound)
 Endpoint = Callable[[Request], Awaitable[Response]]
 Columns = Sequence[Mapping[str, str]]
 REASONS = {
@@ -71,7 +72,7 @@ def status_of(error: ModelmillError, name: str = "", group: ApiGroup = NEPTUNE) 
     """
     name = str(error.detail.get("name") or name)
     reason, message = _describe_error(error, name, group)
-    details: JsonObject = {"group": group.name, "kind": MODELS if isinstance(error, ModelNotFound) else PLURAL}
+    details: JsonObject = {"group": group.name, "kind": MODELS if isinstance(error, OF_MODELS) else PLURAL}
     if name:
         details["name"] = name
     if isinstance(error, FieldConflict):
@@ -84,7 +85,8 @@ def status_of(error: ModelmillError, name: str = "", group: ApiGroup = NEPTUNE) 
             for conflict in error.detail["conflicts"]
         ]
     if isinstance(error, InvalidResource):
-        details |= {"kind": KIND, "causes": [_describe_cause(problem) for problem in error.detail.get("problems", ())]}
+        causes = [_describe_cause(problem) for problem in error.detail.get("problems", ())]
+        details |= {"kind": error.detail.get("kind", KIND), "causes": causes}
     return {
         "kind": "Status",
         "apiVersion": "v1",
@@ -99,19 +101,19 @@ def status_of(error: ModelmillError, name: str = "", group: ApiGroup = NEPTUNE) 
 
 def _describe_error(error: ModelmillError, name: str, group: ApiGroup) -> tuple[str, str]:
     """Returns reason and message. kubectl shows only the message."""
-    sentence = f"{error.message} {error.hint}".strip()
-    if isinstance(error, ServiceNotFound):
-        return "NotFound", f'{group.qualified} "{name}" not found'
-    if isinstance(error, ModelNotFound):
-        return "NotFound", f'{MODELS}.{group.name} "{name}" not found'
-    if isinstance(error, ServiceExists):
-        return "AlreadyExists", f'{group.qualified} "{name}" already exists'
+    sentence = error.text
+    qualified = f"{MODELS}.{group.name}" if isinstance(error, OF_MODELS) else group.qualified
+    if isinstance(error, (ServiceNotFound, ModelNotFound)):
+        return "NotFound", f'{qualified} "{name}" not found'
+    if isinstance(error, (ServiceExists, ModelExists)):
+        return "AlreadyExists", f'{qualified} "{name}" already exists'
     if isinstance(error, ServiceChanged):
         return "Conflict", f'Operation cannot be fulfilled on {group.qualified} "{name}": {sentence}'
     if isinstance(error, InvalidResource):
         causes = [_describe_cause(problem) for problem in error.detail.get("problems", ())]
         whole = ", ".join(f"{cause['field']}: {cause['message']}" for cause in causes)
-        return "Invalid", f'{KIND}.{group.name} "{name}" is invalid: {whole or sentence}'
+        kind = error.detail.get("kind", KIND)
+        return "Invalid", f'{kind}.{group.name} "{name}" is invalid: {whole or sentence}'
     return REASONS.get(error.status, "InternalError"), sentence
 
 

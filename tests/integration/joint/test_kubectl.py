@@ -169,9 +169,7 @@ def test_sednas_resource_is_applied_changed_described_and_deleted(kubectl: Kubec
     assert "NotFound" in kubectl("get", "jis", name, fails=True).stderr
 
 
-def test_models_are_listed_read_and_described_and_nothing_else(
-    kubectl: Kubectl, joint: JointDeployment, tmp_path: Path
-) -> None:
+def test_models_are_listed_read_and_described_and_not_deleted(kubectl: Kubectl, joint: JointDeployment) -> None:
     names = ("door", "door~day")
     for name in names:
         joint.add_model(name, small_model())
@@ -190,17 +188,82 @@ def test_models_are_listed_read_and_described_and_nothing_else(
         assert "door~0day" in kubectl("describe", "models").stdout
         assert kubectl("get", "model", "a~1b", fails=True).stderr.strip().endswith('models.sedna.io "a~1b" not found')
         assert "may not contain '%'" in kubectl("get", "model", "50%", fails=True).stderr
-        file = tmp_path / "model.yaml"
-        file.write_text(
-            yaml.safe_dump({key: model[key] for key in ("apiVersion", "kind")} | {"metadata": {"name": "x"}})
-        )
-        for words in (("create", "--validate=false", "-f", file), ("delete", "model", "door")):
-            assert "the server does not allow this method" in kubectl(*words, fails=True).stderr
-        file.write_text(f"{file.read_text()}---\n{SEDNA}")
-        both = kubectl("apply", "--validate=false", "-f", file, fails=True)
-        assert both.stdout.strip() == "jointinferenceservice.sedna.io/helmet-detection created"
+        assert "the server does not allow this method" in kubectl("delete", "model", "door", fails=True).stderr
     finally:
         joint.remove_models(*names)
+
+
+def written_models(file: Path, **urls: str) -> Path:
+    """A file with Models of Sedna, as its examples have them, and the service that names small and big."""
+    models = [
+        {
+            "apiVersion": "sedna.io/v1alpha1",
+            "kind": "Model",
+            "metadata": {"name": name, "namespace": "default"},
+            "spec": {"url": url, "format": Path(url).suffix[1:]},
+        }
+        for name, url in urls.items()
+    ]
+    file.write_text(f"{yaml.safe_dump_all(models)}---{SEDNA}")
+    return file
+
+
+def test_a_file_with_sednas_models_and_their_service_is_applied_and_the_registered_models_stay(
+    kubectl: Kubectl, joint: JointDeployment, tmp_path: Path
+) -> None:
+    file = written_models(tmp_path / "sedna.yaml", small="/models/small.onnx", big="/models/big.pb")
+    service, models = "jointinferenceservice.sedna.io/helmet-detection", ("small", "big")
+    for name in models:
+        joint.add_model(name, small_model())
+    try:
+        before = kubectl("get", "models", "-o", "yaml").stdout
+        for done in ("created", "configured"):
+            applied = kubectl("apply", "-f", file)
+            assert applied.stdout.splitlines() == [
+                *(f"model.sedna.io/{name} configured" for name in models),
+                f"{service} {done}",
+            ]
+            assert applied.stderr.splitlines()[:2] == [
+                "Warning: The file of the model small is fetched by `modelmill joint apply`, not by kubectl; "
+                "the registered version 1 is used",
+                "Warning: The file of the model big has the format pb, and models run as ONNX; "
+                "the registered version 1 is used",
+            ]
+        applied = kubectl("apply", "--server-side", "--force-conflicts", "-f", file)
+        assert applied.stdout.count("serverside-applied") == 3
+        assert "last-applied-configuration" not in applied.stderr
+        assert kubectl("apply", "--dry-run=server", "-f", file).stdout.count("(server dry run)") == 3
+        assert kubectl("replace", "-f", file).stdout.count("replaced") == 3
+        kubectl("label", "model", "small", "site=berlin")
+        assert kubectl("get", "models", "-o", "yaml").stdout == before
+        own = tmp_path / "own.yaml"
+        own.write_text(kubectl("get", "model", "small", "-o", "yaml").stdout)
+        assert kubectl("apply", "-f", own).stderr == "", "what is read can be applied"
+        assert "http(s) URL" in kubectl("explain", "model.spec").stdout
+        refused = kubectl("create", "-f", file, fails=True).stderr
+        assert all(f'models.sedna.io "{name}" already exists' in refused for name in models)
+    finally:
+        without_resources(joint.http)
+        joint.remove_models(*models)
+
+
+def test_a_model_of_sedna_that_is_not_registered_is_refused_and_its_service_is_applied(
+    kubectl: Kubectl, tmp_path: Path
+) -> None:
+    file = written_models(tmp_path / "sedna.yaml", small="/models/small.pb", big="https://models.example/big.onnx")
+    for words in (("apply",), ("apply", "--server-side", "--force-conflicts"), ("create", "--dry-run=server")):
+        refused = kubectl(*words, "-f", file, fails=True)
+        assert "model.sedna.io" not in refused.stdout
+        for problem in (
+            "spec.url: The file of the model small has the format pb, and models run as ONNX. "
+            "Register it: modelmill models add small --file model.onnx",
+            "spec.url: The file of the model big is fetched by `modelmill joint apply`, not by kubectl. "
+            "Register it: modelmill models add big --file model.onnx",
+        ):
+            assert problem in refused.stderr
+        kubectl("get", "jis", "helmet-detection")
+    refused = kubectl("apply", "-f", written_models(file, small=""), fails=True).stderr
+    assert 'The Model "small" is invalid: spec.url: Required value' in refused
 
 
 def test_changes_are_seen_as_they_come(

@@ -59,7 +59,7 @@ def test_the_groups_versions_and_resources_are_found(client: httpx.Client) -> No
     assert (of_sedna["groupVersion"], of_sedna["resources"][0]["shortNames"]) == (SEDNA_VERSION, [])
     model = of_sedna["resources"][-1]
     assert (model["name"], model["kind"], model["namespaced"]) == ("models", "Model", False)
-    assert model["verbs"] == ["get", "list"]
+    assert model["verbs"] == ["create", "get", "list", "patch", "update"]
     assert client.get("/version").json()["gitVersion"].startswith("v1.")
 
 

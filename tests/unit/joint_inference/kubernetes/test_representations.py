@@ -283,3 +283,6 @@ def test_the_document_says_that_fields_are_checked_here() -> None:
         one = document(group)["paths"][f"{group.path}/namespaces/{{namespace}}/jointinferenceservices/{{name}}"]
         assert "fieldValidation" in {parameter["name"] for parameter in one["patch"]["parameters"]}
         assert one["patch"]["x-kubernetes-group-version-kind"] == group.kind
+    patch = document(GROUPS[1])["paths"]["/apis/sedna.io/v1alpha1/models/{name}"]["patch"]
+    assert "fieldValidation" in {parameter["name"] for parameter in patch["parameters"]}
+    assert patch["x-kubernetes-group-version-kind"] == {"group": "sedna.io", "kind": "Model", "version": "v1alpha1"}
