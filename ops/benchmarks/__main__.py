@@ -21,7 +21,7 @@ NAMES = (
     "search",
     "micro_batches",
 )
-WITH_OPTIONS = ("peers", "capacity", "joint", "video", "quality", "goal_cost", "training", "idle_nodes")
+WITH_OPTIONS = ("peers", "capacity", "joint", "video", "quality", "goal_cost", "large_model", "training", "idle_nodes")
 
 
 def main() -> int:
