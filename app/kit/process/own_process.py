@@ -25,6 +25,7 @@ OWN_MEMORY = re.compile(r"^(\w+)-(\w+) rw-p \w+ 00:00 0 *(?:\[heap\])?$", re.MUL
 """A mapping of no file that belongs to this process alone: begin and end."""
 SETTLED_S = 5.0
 MADV_DONTNEED, MADV_COLLAPSE = 4, 25
+M_MMAP_THRESHOLD = -3
 HUGE_PAGE_BYTES = 1 << 21
 _libc = ctypes.CDLL(None)
 BYTES_OVERHEAD = sys.getsizeof(b"")
@@ -50,6 +51,12 @@ def give_back() -> None:
     for begin, size in _iterate_unchanged_files():
         _libc.madvise(ctypes.c_void_p(begin), ctypes.c_size_t(size), MADV_DONTNEED)
     gc.freeze()  # existing objects stay: scanning them again and again would interrupt the work each time
+
+
+def return_freed_blocks(size_bytes: int) -> None:
+    """From now on, freed blocks of this size and more go back to the system at once. By itself the allocator keeps
+    those of up to 32 MB once it has seen one, and fills them with what is smaller (mallopt(3))."""
+    _libc.mallopt(M_MMAP_THRESHOLD, size_bytes)
 
 
 def release() -> None:

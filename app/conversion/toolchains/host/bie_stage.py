@@ -122,9 +122,11 @@ def _measure(
     meter = task_meter(quantized.float_model)
     outputs = quality.measure_outputs(*sessions, samples, step, meter, logits)
     progress(OUTPUTS_MEASURED, "measuring latency")
-    timed = sessions if request.threads == 1 and not logits else _open_sessions(request, 1)
-    latency = quality.latencies_ms(timed, first(samples, 1))
-    del sessions, timed
+    if request.threads != 1 or logits:
+        del sessions
+        sessions = _open_sessions(request, 1)
+    latency = quality.latencies_ms(sessions, first(samples, 1))
+    del sessions
     progress(OUTPUTS_MEASURED, "measuring layers")
     matching = match_layers(quantized.float_model, quantized.int8_model, quantized.plan.nodes)
     count = min(len(outputs.by_sample) or LAYER_SAMPLES, LAYER_SAMPLES)

@@ -158,11 +158,10 @@ class ModelQuantization:
             return self._keep_float(nothing.plan, calibration, odd_warnings(nothing.statistics.not_finite))
         print(effort_line(result))
         print(goal_line(result))
-        basis = result.basis
         problem = [result.plan.problem] if result.plan.problem else []
-        warnings = [*problem, *result.warnings, *odd_warnings(basis.statistics.not_finite)]
+        warnings = [*problem, *result.warnings, *odd_warnings(result.not_finite)]
         calibration = ActivationRanges(result.ranges, result.pictures)
-        return QuantizedModel(basis.model, result.model, result.plan, calibration, warnings, result)
+        return QuantizedModel(result.float_model, result.model, result.plan, calibration, warnings, result)
 
 
 def _list_reporting(names: Sequence[str], folder: str) -> tuple[int, ...]:

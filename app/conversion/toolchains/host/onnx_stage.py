@@ -105,9 +105,9 @@ def _iterate_candidates(source: Path, fixed: PreparedModel) -> Iterator[Prepared
     """Yields graphs from the most to the least changed one, each with all its changes and warnings."""
     upgraded = _apply_step(fixed, graph_surgery.upgrade_opset(fixed.model))
     simple = _apply_step(upgraded, graph_surgery.simplify(upgraded.model))
-    rewritten = copy.deepcopy(simple.model)
-    if changes := cascade_pools(rewritten):
-        yield _finish(_apply_step(simple, PreparedModel(rewritten, changes)))
+    if rewritten := _cascade_pools(simple):
+        yield _finish(rewritten)
+    del rewritten  # a copy of all weights
     yield _finish(simple)
     if simple.model is not upgraded.model:
         yield _finish(_add_warning(upgraded, "the graph was not simplified: that would have changed its results"))
@@ -116,6 +116,12 @@ def _iterate_candidates(source: Path, fixed: PreparedModel) -> Iterator[Prepared
     model, _, changes = _load(source)
     changes += graph_surgery.raise_ir_version(model)
     yield _finish(PreparedModel(model, changes))
+
+
+def _cascade_pools(simple: PreparedModel) -> PreparedModel | None:
+    model = copy.deepcopy(simple.model)
+    changes = cascade_pools(model)
+    return _apply_step(simple, PreparedModel(model, changes)) if changes else None
 
 
 def _find_first_equal(
@@ -133,7 +139,8 @@ def _find_first_equal(
     for candidate in _iterate_candidates(source, fixed):
         progress(min(0.3 + 0.2 * len(failures), 0.8), "comparing with the original")
         try:
-            session = open_session(candidate.model.SerializeToString(), request.threads, "basic")
+            request.output.write_bytes(candidate.model.SerializeToString())  # which onnxruntime would copy
+            session = open_session(request.output, request.threads, "basic")
         except (UnsupportedOperator, StageFailed) as error:
             failures.append(error.message)
             print(f"a candidate graph was dropped: {failures[-1]}")

@@ -5,6 +5,10 @@ from __future__ import annotations
 from app.conversion.model import Stage
 from app.conversion.options import ToolchainName
 from app.conversion.toolchains.base import Progress, StageRequest, StageResult
+from app.conversion.toolchains.budget import LARGE_BYTES
+from app.kit.process.own_process import return_freed_blocks
+
+BLOCK_BYTES = 2 << 20
 
 
 class HostToolchain:
@@ -13,6 +17,8 @@ class HostToolchain:
     name = ToolchainName.HOST
 
     def run(self, request: StageRequest, progress: Progress) -> StageResult:
+        if request.input().stat().st_size > LARGE_BYTES:
+            return_freed_blocks(BLOCK_BYTES)  # weights: a stage opens several sessions, one after the other
         if request.stage is Stage.ONNX:
             from app.conversion.toolchains.host.onnx_stage import run_onnx_stage
 

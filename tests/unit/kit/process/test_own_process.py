@@ -96,3 +96,38 @@ def test_the_garbage_collector_stays_off_where_it_was() -> None:
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+def test_freed_blocks_of_a_size_go_back_to_the_system_though_smaller_ones_follow_them() -> None:
+    program = """
+import ctypes
+from pathlib import Path
+from app.kit.process import own_process
+
+def resident_mb():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 // 1_000_000
+
+libc = ctypes.CDLL(None)
+libc.malloc.restype, libc.malloc.argtypes, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_size_t], [ctypes.c_void_p]
+
+def written(size):
+    address = libc.malloc(size)
+    ctypes.memset(address, 1, size)
+    return address
+
+def grown_mb():
+    libc.free(written(30 << 20))  # from now on the allocator would keep blocks of this size
+    before = resident_mb()
+    blocks = [(written(3 << 20), written(1000)) for _ in range(30)]
+    for block, small in blocks:
+        libc.free(block)
+    return resident_mb() - before
+
+print(grown_mb())
+own_process.return_freed_blocks(2 << 20)
+print(grown_mb())
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    kept, returned = map(int, done.stdout.split())
+    assert kept > 60
+    assert returned < 20

@@ -75,8 +75,8 @@ class Judge:
         self._meter_of = meter_of
         self._logits = logits or {}
         self.pictures: list[JudgedPicture] = []
-        session = open_session(float_model.SerializeToString(), 1, "all")
-        self._float_session = session
+        self._float_model = float_model
+        session = self._open_float()
         self._computed = numeric_outputs(session)
         self.names = [name for name in self._computed if name not in self._logits.values()]
         room, examples = KEPT_BYTES, dict.fromkeys(range(split.parts), 0)
@@ -155,13 +155,18 @@ class Judge:
             sessions[part] = same or (model, open_session(data := model.SerializeToString(), 1, "all"), len(data))
         return sessions[part][1:]
 
+    def _open_float(self) -> Any:
+        """Opens the float model, anew each time it is needed: it would hold all weights during the search."""
+        return open_session(self._float_model.SerializeToString(), 1, "all")
+
     def _alter_pictures(self, part: int, kind: str, count: int) -> list[JudgedPicture]:
         """Returns altered pictures with the float model's outputs."""
         if (part, kind) not in self._altered:
             originals = spread([picture for picture in self.pictures if picture.part == part], count)
             made = [picture for original in originals if (picture := _as_altered(original, kind)) is not None]
+            session = self._open_float()
             self._altered[part, kind] = [
-                replace(picture, expected=run(self._float_session, picture.arrays, self._computed)) for picture in made
+                replace(picture, expected=run(session, picture.arrays, self._computed)) for picture in made
             ]
         return self._altered[part, kind]
 
@@ -213,7 +218,7 @@ class Judge:
         """Returns whether it is slower than the float model by more than noise, measured in turn on one thread; False
         without a picture."""
         session = open_session(model.SerializeToString(), 1, "all")
-        return quality.is_slower(*quality.latencies_ms((session, self._float_session), self.pictures[:1], TURNS))
+        return quality.is_slower(*quality.latencies_ms((session, self._open_float()), self.pictures[:1], TURNS))
 
     def _iterate_answers(self, session: Any, pictures: Sequence[JudgedPicture]) -> Iterator[dict[str, Array]]:
         with ThreadPoolExecutor(self._threads) as pool:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from app.conversion.toolchains.host.calibration import Range
 from app.conversion.toolchains.host.quantization_plan import QuantizationPlan
-from app.conversion.toolchains.host.search.basis import Basis
 from app.kit.text.json_values import JsonObject
 
 
@@ -17,8 +17,10 @@ class SearchResult:
 
     model: Any
     """The quantized model (onnx.ModelProto)."""
-    basis: Basis
-    """The basis from which it was built."""
+    float_model: Any
+    """The float model from which it was built (onnx.ModelProto), with the rewrites of the choice."""
+    not_finite: Mapping[str, str]
+    """The names of tensors that held a NaN or an infinity, with the sample of the first one."""
     plan: QuantizationPlan
     ranges: dict[str, Range]
     method: str

@@ -163,7 +163,8 @@ class QuantizationSearch:
         )
         return SearchResult(
             self.builder.built(taken.choice, self.split.final),
-            basis,
+            basis.model,
+            basis.statistics.not_finite,
             replace(basis.plan, nodes=(), tensors=(), problem=SLOWER) if taken.choice.is_float else basis.plan,
             basis.ranges(taken.choice, self.split.final),
             taken.choice.method,

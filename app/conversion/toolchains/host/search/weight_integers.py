@@ -84,10 +84,10 @@ def _sum_products(
     model = template.float_model
     given = {value.name for value in model.graph.input}
     groups = groups_of(model, sorted({node.input[0] for node in layers} - given))
-    sessions = [(open_session(bytes_with_outputs(model, group), threads), group) for group in groups]
     products: dict[str, Array] = {}
-    for picture in pictures:
-        for number, (session, group) in enumerate(sessions):
+    for number, group in enumerate(groups):
+        session = open_session(bytes_with_outputs(model, group), threads)  # one at a time: each holds all weights
+        for picture in pictures:
             values = run(session, picture.arrays, group) if group else {}
             own = {**values, **picture.arrays} if number == 0 else values
             for node in layers:
