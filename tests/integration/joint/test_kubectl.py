@@ -174,13 +174,13 @@ def test_models_are_listed_read_and_described_and_not_deleted(kubectl: Kubectl, 
     for name in names:
         joint.add_model(name, small_model())
     try:
-        lines = [line.split() for line in kubectl("get", "models").stdout.splitlines()]
-        assert [line[:3] for line in lines] == [
-            ["NAME", "VERSION", "FORMAT"],
-            ["door", "1", "onnx"],
-            ["door~0day", "1", "onnx"],
-        ]
-        assert kubectl("get", "models", "-A").stdout == kubectl("get", "models.sedna.io", "-n", "shop").stdout
+        for place in (["models"], ["models", "-A"], ["models.sedna.io", "-n", "shop"]):
+            lines = [line.split() for line in kubectl("get", *place).stdout.splitlines()]
+            assert [line[:3] for line in lines] == [
+                ["NAME", "VERSION", "FORMAT"],
+                ["door", "1", "onnx"],
+                ["door~0day", "1", "onnx"],
+            ]
         model = yaml.safe_load(kubectl("get", "model", "door~0day", "-o", "yaml").stdout)
         assert (model["apiVersion"], model["kind"], model["status"]["name"]) == ("sedna.io/v1alpha1", "Model", names[1])
         text = kubectl("describe", "model", "door").stdout
