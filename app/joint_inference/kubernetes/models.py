@@ -19,9 +19,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from app.joint_inference.errors import ModelUnfetched
-from app.joint_inference.kubernetes.groups import group_of
 from app.joint_inference.kubernetes.read_endpoints import MOST, include_of
-from app.joint_inference.kubernetes.representations import add_warnings, failure, speaks_status, table_of
+from app.joint_inference.kubernetes.representations import add_warnings, speaks_status, table_of
 from app.joint_inference.kubernetes.requests import (
     APPLY,
     MERGE,
@@ -32,10 +31,10 @@ from app.joint_inference.kubernetes.requests import (
     wants_table,
     write_options,
 )
-from app.joint_inference.kubernetes.write_endpoints import check_place, metadata_of, read_body_name
+from app.joint_inference.kubernetes.write_endpoints import answer_post, check_place, metadata_of
 from app.joint_inference.sedna import MODEL, SEDNA, SednaModel, check_source, describe_use, make_unfetched, read_model
 from app.kit.clock import now
-from app.kit.errors import BadRequest, ModelmillError
+from app.kit.errors import BadRequest
 from app.kit.text.json_values import JsonObject
 from app.kit.text.merge_patch import merge_patch
 from app.kit.web.auth import user_of
@@ -79,11 +78,7 @@ async def get_model(request: Request) -> Response:
 @speaks_status
 async def create_model(request: Request) -> Response:
     """Refuses the Model: either its name is registered, or its file is to be."""
-    resource = await body_of(request)
-    try:
-        return await run_in_threadpool(_refuse_new, request, resource)
-    except ModelmillError as error:
-        return failure(error, read_body_name(resource), group_of(request))  # no name is in the path
+    return await answer_post(request, _refuse_new)
 
 
 @speaks_status

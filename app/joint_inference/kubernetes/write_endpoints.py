@@ -3,6 +3,7 @@ existing service."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
@@ -39,11 +40,17 @@ from app.kit.web.idempotency import once
 @speaks_status
 @once
 async def create_service(request: Request) -> Response:
+    return await answer_post(request, created)
+
+
+async def answer_post(request: Request, create: Callable[[Request, Any], Response]) -> Response:
+    """Answers by what `create` returns for the body; an error names the resource as the body does, since no name is in
+    the path."""
     resource = await body_of(request)
     try:
-        return await run_in_threadpool(created, request, resource)
+        return await run_in_threadpool(create, request, resource)
     except ModelmillError as error:
-        return failure(error, read_body_name(resource), group_of(request))  # no name is in the path
+        return failure(error, read_body_name(resource), group_of(request))
 
 
 def created(request: Request, resource: Any, operation: str = UPDATE) -> Response:

@@ -24,7 +24,6 @@ CONVERSION_S = 1800
 LAST_LINES = 3
 METHODS = ("MinMax", "Percentile", "Entropy")
 """The methods of onnxruntime's calibration."""
-
 QUARK_PRESETS = ("A8W8", "S8S8_AAWS", "INT8_CNN_DEFAULT", "INT8_CNN_ACCURATE")
 """Names of AMD Quark's presets for int8; the last one rounds weights by training them."""
 AIMET_MODES: Mapping[str, Mapping[str, Any]] = {
@@ -64,10 +63,7 @@ def contenders() -> tuple[Contender, ...]:
     static = (str(HERE / "onnxruntime_static.py"),)
     return (
         *(Contender(name, own, {"options": {"quantization": values}}) for name, values in modes.items()),
-        *(
-            Contender(f"onnxruntime, {method}", static, {"method": method})
-            for method in ("MinMax", "Percentile", "Entropy")
-        ),
+        *(Contender(f"onnxruntime, {method}", static, {"method": method}) for method in METHODS),
         Contender("NNCF", (str(HERE / "nncf_default.py"),), environment="nncf"),
         *(
             Contender(f"Quark, {preset}", (str(HERE / "quark_preset.py"),), {"preset": preset}, "quark")
